@@ -1,5 +1,5 @@
-//! A session that comes from elsewhere: its log is written and synced first, aside, then all of its rows are one
-//! transaction. Until that is committed nobody sees anything of it, and what dies before leaves a file that is swept away.
+//! Imported sessions: the log is written and synced as a draft first, then all rows are inserted in one transaction.
+//! Nothing is visible before the commit. A crash before it leaves a draft file, which is deleted later.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use duolog_types::{Durability, ProcessId, SessionId};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::life::{Made, NewLog, insert_at_free};
+use crate::life::{CreatedSession, NewLog, insert_at_free};
 use crate::store::Join;
 use crate::transact::{IdempotencyKey, Write};
 
 impl Join {
-    /// A log to be written for a session that is not there yet. What others left behind is taken away first.
+    /// Creates a draft of a log for a session that does not exist yet. Drafts that other processes left are deleted
+    /// first.
     pub fn draft(&self) -> Result<Draft> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
@@ -25,18 +26,19 @@ impl Join {
         Ok(Draft::new(&self.disk, SessionId::new().as_str(), self.limits.busy_timeout))
     }
 
-    /// The session that a request made when it was carried out, if it was.
+    /// Returns the session that this request created, if it was carried out.
     pub fn adopted(&self, key: &IdempotencyKey) -> Result<Option<SessionRow>> {
-        let made: Option<Made> = self.answer_to(key)?;
-        made.map(|made| self.known(&made.id).map(|known| known.row)).transpose()
+        let created: Option<CreatedSession> = self.answer_to(key)?;
+        created.map(|created| self.known(&created.id).map(|known| known.row)).transpose()
     }
 
-    /// Makes a session with a log that was drafted and with whatever rows are its own: all of it, or nothing.
+    /// Creates a session with a drafted log and its rows, all or nothing.
     ///
-    /// The log gets its name within the transaction, once the row has it: no other session can have chosen it then. A
-    /// crash before the commit leaves a file that no row names; its mode says so, and the next session of that path replaces it.
+    /// The log gets its name inside the transaction, after the row has it: then no other session can have chosen it. A
+    /// crash before the commit leaves a file that no row names. Its mode shows that, and the next session with that
+    /// path replaces it.
     ///
-    /// Under a key, asked again, it answers with the session that it made.
+    /// If the key was used before, returns the session that was created then.
     pub fn adopt<E>(
         &self,
         key: Option<IdempotencyKey>,
@@ -61,53 +63,54 @@ impl Join {
             marked_at: self.clock.now(),
         };
         let draft = Arc::new(Mutex::new(draft));
-        let ours = Arc::clone(&draft);
+        let draft_in_tx = Arc::clone(&draft);
         let disk = Arc::clone(&self.disk);
         let adopted = self.transact(Write::once(Durability::Power, key), move |tx| {
             let place = insert_at_free(tx, &mut row, &free)?;
-            rows(tx, &row).map_err(Failed::Rows)?;
-            let mut draft = ours.lock();
+            rows(tx, &row).map_err(AdoptError::Rows)?;
+            let mut draft = draft_in_tx.lock();
             if draft.has_lines() {
-                // Nobody appends to it: whoever reads next folds it.
+                // No process appends to it, so the mark has no owner: the next reader folds it.
                 behind::mark(tx, &mark)?;
                 draft.rename_to(&place.path).map_err(Error::from)?;
             } else {
                 place.clear(&*disk)?;
             }
-            Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
+            Ok((CreatedSession { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });
         let mut draft = draft.lock();
         match adopted {
-            Ok(Made { row: Some(row), .. }) => {
+            Ok(CreatedSession { row: Some(row), .. }) => {
                 draft.keep();
                 Ok(row)
             }
-            Ok(Made { id, row: None }) => Ok(self.known(&id)?.row),
-            Err(Failed::Join(error)) => {
-                // Where it is not known whether the row stands, the log must. If it does not, the retry replaces the log.
+            Ok(CreatedSession { id, row: None }) => Ok(self.known(&id)?.row),
+            Err(AdoptError::Join(error)) => {
+                // If the outcome of the commit is unknown, the log must stay. If the row does not exist, a retry
+                // replaces the log.
                 if error.is_unknown() {
                     draft.leave();
                 }
                 Err(error.into())
             }
-            Err(Failed::Rows(error)) => Err(error),
+            Err(AdoptError::Rows(error)) => Err(error),
         }
     }
 }
 
-/// Why a session was not made: what failed here, or what failed for the caller.
-enum Failed<E> {
+/// The reason why a session was not created: an error of the join, or of the caller's rows.
+enum AdoptError<E> {
     Join(Error),
     Rows(E),
 }
 
-impl<E> From<Error> for Failed<E> {
+impl<E> From<Error> for AdoptError<E> {
     fn from(error: Error) -> Self {
         Self::Join(error)
     }
 }
 
-impl<E> From<duolog_state::Error> for Failed<E> {
+impl<E> From<duolog_state::Error> for AdoptError<E> {
     fn from(error: duolog_state::Error) -> Self {
         Self::Join(error.into())
     }

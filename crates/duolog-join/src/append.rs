@@ -1,4 +1,4 @@
-//! Plain events: to the log alone, with no SQL transaction on the way (R1).
+//! Appends of plain events: to the log alone, without an SQL transaction (R1).
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use duolog_log::{Append, Error as LogError};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
-use crate::life::Raised;
+use crate::life::EpochChange;
 use crate::loss::lost_bytes;
 use crate::note::LogChange;
 use crate::open_log::OpenLog;
 use crate::store::Join;
 
-/// How often a log may turn out to be another one before an append gives up.
+/// The number of times that an append reopens a replaced log before it gives up.
 pub(crate) const REOPENINGS_MAX: u32 = 100;
 
-/// A batch that is in the log.
+/// An appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// How many lines it had.
+    /// The number of lines.
     pub lines: usize,
     /// The position of its first byte.
     pub start: Position,
@@ -29,24 +29,25 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Where the batch ends, as a cursor.
+    /// Returns the end of the batch as a cursor.
     pub fn cursor(&self) -> Cursor {
         Cursor { epoch: self.epoch, position: self.end }
     }
 }
 
 impl Join {
-    /// Appends `batch` to a session's log and wakes whoever follows it.
+    /// Appends `batch` to a session's log and wakes its followers.
     ///
-    /// Returns once the log is as durable as asked. Derived rows are not on this path: the session was marked behind
-    /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
+    /// Returns when the log has the requested durability. Derived rows are not written here: the session was marked
+    /// before the first append of the burst, and a reader of derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
         self.wait_for_lines(session)?;
         self.check_position(session, how)?;
         Self::reopening(|| self.try_append(session, batch, how))
     }
 
-    /// Refuses an append whose position has passed before the session is marked: a refused append changes nothing.
+    /// Returns an error if the log is not at the expected position. This is checked before the session is marked, so
+    /// that a refused append changes nothing.
     fn check_position(&self, session: &SessionId, how: &Append) -> Result<()> {
         let Some(expected) = how.if_position.filter(|_| self.open.get(session).is_none()) else { return Ok(()) };
         let known = self.known(session)?;
@@ -57,8 +58,8 @@ impl Join {
         if found == expected { Ok(()) } else { Err(LogError::Moved { expected, found }.into()) }
     }
 
-    /// Tries again where the file of a log is another by now: nothing was written, and the log is opened anew. Had it lost
-    /// lines, that would be another error.
+    /// Retries `f` if the file of a log was replaced: nothing was written, and the log is opened again. A loss of lines
+    /// is another error and is not retried.
     pub(crate) fn reopening<T>(mut f: impl FnMut() -> Result<T>) -> Result<T> {
         let mut left = REOPENINGS_MAX;
         loop {
@@ -78,11 +79,11 @@ impl Join {
         Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
     }
 
-    /// What a writer's failure means: where its file was taken away, whether lines went with it.
+    /// Maps the error of a writer. If its file was unlinked or replaced, checks whether lines were lost and records it.
     pub(crate) fn look_again(&self, session: &SessionId, open: &Arc<OpenLog>, error: LogError) -> Error {
         self.note_or_keep(open, None);
         if matches!(error, LogError::Poisoned(_) | LogError::Closed { .. } | LogError::Io { .. }) {
-            // Once it is repaired there is a new file, which this writer would never see.
+            // A repair creates a new file, which this writer would never see.
             self.open.let_go(session, open);
         }
         if !error.lost_its_file() {
@@ -96,8 +97,10 @@ impl Join {
             Ok((standing, self.note_change(session, open.epoch, change)?))
         });
         match noted {
-            Ok((_, Raised::OnPurpose)) => error.into(),
-            Ok((standing, Raised::To(epoch))) => Error::LogChanged { session: session.clone(), standing, epoch },
+            Ok((_, EpochChange::Expected)) => error.into(),
+            Ok((standing, EpochChange::Raised(epoch))) => {
+                Error::LogChanged { session: session.clone(), standing, epoch }
+            }
             Err(error) => error,
         }
     }

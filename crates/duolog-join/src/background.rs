@@ -1,4 +1,4 @@
-//! What a thread does while the process lives: it keeps derived rows near the logs.
+//! The background thread that keeps derived rows close to the logs.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,10 +8,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::store::Join;
 
-/// How long after a look the next one comes: one sync then serves many appends.
+/// The pause between two folds: one sync then serves many appends.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// A running thread; it stops when this goes.
+/// The background thread. Dropping it stops the thread.
 pub struct Folder {
     join: Arc<Join>,
     stop: Arc<Stop>,
@@ -25,7 +25,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Waits for the next look; true where there is none.
+    /// Waits for the next fold. Returns true if the thread must stop.
     fn wait(&self) -> bool {
         let mut asked = self.asked.lock();
         self.changed.wait_while_for(&mut asked, |asked| !*asked, INTERVAL);
@@ -39,13 +39,13 @@ impl Stop {
 }
 
 impl Folder {
-    /// Starts folding what this process appends, and what processes left that ended.
+    /// Starts folding the logs that this process appends to, and those of processes that ended.
     pub fn start(join: &Arc<Join>) -> std::io::Result<Self> {
         let stop = Arc::<Stop>::default();
         let (at_work, stopped) = (join.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("duolog-fold".to_owned()).spawn(move || {
             while !stopped.wait() {
-                // What fails here stays marked, and is told of by whoever reads or appends.
+                // After an error the sessions stay marked. Readers and appends report it.
                 let _ = at_work.fold_in_background(at_work.limits().fold_before_read_bytes);
             }
         })?;
@@ -56,12 +56,12 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.join.process.is_forked() {
-            // The thread did not come along, and would be waited for in vain.
+            // A forked child does not have the thread, and would wait for it for ever.
             return;
         }
         self.stop.ask();
         if let Some(thread) = self.thread.take() {
-            // Had it panicked, what it did not fold stays marked.
+            // If it panicked, the sessions that it did not fold stay marked.
             let _ = thread.join();
         }
     }

@@ -1,11 +1,11 @@
-//! A copy of a home that opens as one, taken while writers run. It is a state that existed.
+//! Backup: a copy of a home that opens as one, made while writers run. The copy is a state that existed.
 //!
-//! The lengths of the logs are noted first, then the state is copied as one snapshot, then each log up to what was noted or
-//! what the snapshot names. A line below that was written before the snapshot, and so its operation is in it: asked again in
-//! the copy, it does nothing. No log goes while a copy is made. Blobs come last: each was there before the line that names
-//! it, and nothing that is named is removed.
+//! First the ends of the logs are recorded, then the state is copied as one snapshot, then each log up to its recorded
+//! end or the end that the snapshot names. A line below that was written before the snapshot, so its operation is in
+//! the snapshot: a retry in the copy does nothing. No log is deleted during a backup. Blobs come last: each existed
+//! before the line that names it, and a named blob is never deleted.
 //!
-//! Nothing is synced here but the state: whoever gives the copy its name syncs all of it at once.
+//! Only the state is synced here: the caller that renames the copy syncs all of it at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -25,38 +25,38 @@ use crate::error::{Error, Result};
 use crate::store::Join;
 
 const PAGE: u32 = 256;
-/// Held alone by who makes a copy, and shared by who takes a log away.
+/// Held exclusively by a backup, and shared by a deletion of a log.
 const LOCK: &str = "backup.lock";
 
-/// What was copied.
+/// The result of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackedUp {
-    /// How many logs.
+    /// The number of copied logs.
     pub logs: u64,
-    /// How many bytes of them.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// How many blobs.
+    /// The number of copied blobs.
     pub blobs: u64,
-    /// Blobs that the copy lacks although they were there damaged, or are named by a line or a row; and why.
+    /// Blobs that the copy lacks although they exist damaged, or are named by a line or a row; with the reason.
     pub blobs_failed: BTreeMap<BlobId, String>,
-    /// Logs that could not be copied whole, and why. The others were.
+    /// Logs that could not be copied completely, with the reason. All others were.
     pub failed: Vec<(SessionId, String)>,
 }
 
-/// How far the snapshot names a log.
-struct Named {
-    /// Rows tell of bytes up to here, which were synced.
+/// The ends that the snapshot names for a log.
+struct SnapshotEnds {
+    /// The end of the bytes that rows describe. They were synced.
     recorded_to: Position,
-    /// Operations claim places up to here; the last of them may not be written yet.
+    /// The end of the places that operations claim. The last of them may not be written yet.
     claimed_to: Position,
 }
 
 impl Join {
-    /// Copies the home while others use it, and checks the copy.
+    /// Copies the home while it is in use, and checks the copy.
     ///
-    /// `to` is an empty directory and `disk` the disk rooted there; `each` is told of each log done.
+    /// `to` is an empty directory and `disk` the disk rooted there. `each` is called after each log.
     pub fn backup(&self, to: &Path, disk: &Arc<dyn Disk>, mut each: impl FnMut(&BackedUp)) -> Result<BackedUp> {
-        let _alone = self.lock_backups(Lock::Exclusive)?;
+        let _lock = self.lock_backups(Lock::Exclusive)?;
         let ends = self.ends_of_logs()?;
         self.state.backup_to(&to.join("state.db"))?;
         let copied = State::open(OpenState { access: Access::ReadOnly, ..OpenState::at(to) })?;
@@ -69,7 +69,7 @@ impl Join {
                     done.logs += 1;
                 }
                 Ok(None) => {}
-                // A copy that cannot be written is no copy; a log that cannot be read is one log.
+                // If the copy cannot be written, the backup fails. If one log cannot be read, only that log fails.
                 Err(error @ (Error::Log(LogError::Full(_)) | Error::State(_))) => return Err(error),
                 Err(error) => done.failed.push((log.session_id.clone(), error.to_string())),
             }
@@ -81,7 +81,7 @@ impl Join {
         Ok(done)
     }
 
-    /// Visits the logs that a state names.
+    /// Calls `each` for the logs in a state.
     fn each_log_in(&self, state: &State, mut each: impl FnMut(&LogRow) -> Result<()>) -> Result<()> {
         let mut after: Option<SessionId> = None;
         loop {
@@ -95,12 +95,12 @@ impl Join {
         }
     }
 
-    /// Keeps backups from beginning, while a log is taken away.
+    /// Prevents backups while a log is deleted.
     pub(crate) fn keep_backups_out(&self) -> Result<Arc<dyn DiskFile>> {
         self.lock_backups(Lock::Shared)
     }
 
-    /// Takes the lock between backups and deletions; it ends with the file.
+    /// Takes the lock between backups and deletions. It is released with the file.
     fn lock_backups(&self, lock: Lock) -> Result<Arc<dyn DiskFile>> {
         let path = Path::new(LOCK);
         let file = match self.disk.open(path, Open::Create) {
@@ -114,14 +114,14 @@ impl Join {
         }
     }
 
-    /// Where each log ends: nothing below is taken back.
+    /// Returns the end of each log. Bytes below it are never rolled back.
     fn ends_of_logs(&self) -> Result<HashMap<SessionId, Position>> {
         let mut ends = HashMap::new();
         if mutant::is(Mutant::BackupUncut) {
             return Ok(ends);
         }
         self.each_log_in(&self.state, |log| {
-            // What cannot be read is told of when it is copied.
+            // A log that cannot be read is reported when it is copied.
             let reader =
                 if log.unlink_due { None } else { Reader::open(&self.disk, &place_of(log)).unwrap_or_default() };
             let end = match reader {
@@ -134,7 +134,7 @@ impl Join {
         Ok(ends)
     }
 
-    /// Copies one log and the torn bytes beside it, and checks the copy. `None` if there is no file.
+    /// Copies one log and its file of torn bytes, and checks the copy. `None` if there is no file.
     ///
     /// Adds the blobs that its lines name to `named`.
     fn copy_log(
@@ -146,7 +146,7 @@ impl Join {
         named: &mut BTreeSet<BlobId>,
     ) -> Result<Option<u64>> {
         if log.unlink_due {
-            // The file is of an epoch that the snapshot does not name; there is none of this one yet.
+            // The file belongs to an epoch that the snapshot does not have; this epoch has no file yet.
             return Ok(None);
         }
         let place = place_of(log);
@@ -160,7 +160,7 @@ impl Join {
             let sealed = seals::last(tx, &log.session_id, log.epoch)?.map(|seal| seal.to_position);
             let recorded_to = folded.map(|row| row.position).max(sealed).unwrap_or(log.base);
             let claimed_to = operations::claimed_to(tx, &log.session_id, log.epoch)?;
-            Ok::<_, Error>(Named { recorded_to, claimed_to })
+            Ok::<_, Error>(SnapshotEnds { recorded_to, claimed_to })
         })?;
         let must = end.max(known.recorded_to);
         let Some(reader) = Reader::open(&self.disk, &place)? else {
@@ -211,8 +211,8 @@ fn check_copy(copied: &State, log: &LogRow, place: &Place, copy: &Reader) -> Res
 }
 
 impl Join {
-    /// Copies the blobs. One that is damaged is left out and reported. One that goes meanwhile was not named, or is found
-    /// missing by [`Self::check_blobs`].
+    /// Copies the blobs. A damaged blob is left out and reported. A blob that is deleted meanwhile was not named, or
+    /// [`Self::check_blobs`] reports it.
     fn copy_blobs(&self, disk: &Arc<dyn Disk>, done: &mut BackedUp) -> Result<()> {
         let (from, to) = (Blobs::on(&self.disk), Blobs::on(disk));
         let mut after: Option<BlobId> = None;
@@ -277,7 +277,7 @@ fn copy(from: &Reader, start: Position, end: Position, disk: &Arc<dyn Disk>, pat
                 path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
             directories.reverse();
             for directory in directories {
-                disk.create_dir(directory).map_err(io("make the directory of"))?;
+                disk.create_dir(directory).map_err(io("create the directory of"))?;
             }
             disk.open(path, Open::Create)
         }

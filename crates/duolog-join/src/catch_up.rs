@@ -1,7 +1,7 @@
-//! Catching up: folding the sessions that are marked behind, before a read and in the background (R6).
+//! Catching up: folds the marked sessions, before a read and in the background (R6).
 //!
-//! Small logs are folded many in one commit. A fold that is bounded in time looks at the clock between sessions, and what
-//! it did not come to is counted by the marks, not by a look at each log.
+//! Many small logs are folded in one commit. A fold with a time limit checks the clock between sessions. The sessions
+//! that it did not reach are counted by their marks, without looking at each log.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,35 +12,37 @@ use duolog_types::limits::{CATCH_UP_BEFORE_LIST, Limits};
 use duolog_types::{Durability, ProcessId, SessionId};
 
 use crate::error::{Error, Result};
-use crate::fold::Along;
-use crate::pass::{Marked, Pass, Whose};
+use crate::fold::CommitExtras;
+use crate::pass::{MarkOwners, Marked, Pass};
 use crate::store::{Join, Known};
 
-/// The rows one look at a list of marks or logs takes.
+/// The number of rows per query of marks or logs.
 pub(crate) const PAGE: u32 = 256;
 
-/// What folding before a read left undone.
+/// What is left after folding before a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaughtUp {
-    /// How many sessions are still behind, or may be: those that the fold did not come to are counted by their marks.
+    /// The number of sessions that are or may be behind. Sessions that the fold did not reach are counted by their
+    /// marks.
     pub sessions_behind: u64,
-    /// By how many bytes, all together, of the logs that were looked at.
+    /// The number of bytes that the examined logs are behind, in total.
     pub bytes_behind: u64,
-    /// How many sessions of other homes with the same state may be behind. Their logs are not here to be looked at.
+    /// The number of sessions of other homes with the same state that may be behind. Their logs cannot be examined
+    /// here.
     pub sessions_elsewhere: u64,
-    /// How many logs lack bytes that were recorded of them, as far as that was noticed.
+    /// The number of logs that lack recorded bytes, as far as noticed.
     pub sessions_lost: u64,
-    /// How many bytes they lack, all together.
+    /// The number of bytes that they lack, in total.
     pub bytes_lost: u64,
 }
 
 impl CaughtUp {
-    /// Returns true if derived rows tell of all that the logs hold, and no log is known to lack what was recorded of it.
+    /// Returns true if derived rows cover all logs, and no log is known to lack recorded bytes.
     pub const fn is_complete(&self) -> bool {
         self.sessions_behind == 0 && self.sessions_elsewhere == 0 && self.sessions_lost == 0
     }
 
-    /// Counts a log that lacks recorded bytes.
+    /// Adds a log that lacks recorded bytes.
     pub fn lose(&mut self, bytes: u64) {
         self.sessions_lost += u64::from(bytes > 0);
         self.bytes_lost += bytes;
@@ -52,51 +54,51 @@ impl CaughtUp {
     }
 }
 
-/// How much is folded before a read. The first few sessions are folded whatever the time.
+/// The limit of a fold before a read. The first few sessions are folded regardless of the time.
 pub struct FoldBound<'t> {
     pub(crate) bytes: u64,
     pub(crate) until: Option<Instant>,
-    /// A log of more bytes than are left is folded in part; otherwise it is left alone.
+    /// If set, a log with more bytes than are left is folded in part; otherwise it is skipped.
     pub(crate) in_parts: bool,
     pub(crate) tell: Option<&'t mut dyn FnMut(CatchingUp)>,
 }
 
-/// How far catching up has come.
+/// The progress of catching up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchingUp {
-    /// The marked sessions that were looked at.
+    /// The number of marked sessions that were examined.
     pub sessions: u64,
-    /// The sessions that were marked at the beginning.
+    /// The number of sessions that were marked at the start.
     pub of_sessions: u64,
 }
 
 impl From<u64> for FoldBound<'_> {
-    /// A bound of so many bytes, and of no time.
+    /// A limit of bytes, without a time limit.
     fn from(bytes: u64) -> Self {
         Self { bytes, until: None, in_parts: true, tell: None }
     }
 }
 
 impl<'t> FoldBound<'t> {
-    /// The bound of a list: it answers soon, and says what is missing.
+    /// The limit before a list, which answers soon and reports what is missing.
     pub fn before_list(limits: &Limits) -> Self {
         Self::from(limits.fold_before_read_bytes).until(Instant::now() + CATCH_UP_BEFORE_LIST)
     }
 
-    /// No bound, for an answer that is to be complete; that of a list if the configuration says that reads do not fold.
-    pub fn whole(limits: &Limits) -> Self {
+    /// No limit, for a complete answer; the limit before a list if the configuration disables folding before reads.
+    pub fn complete(limits: &Limits) -> Self {
         if limits.fold_before_read_bytes == 0 { Self::before_list(limits) } else { u64::MAX.into() }
     }
 
-    /// Ends the fold at an instant, but for the first few sessions.
+    /// Sets the time limit, which does not apply to the first few sessions.
     #[must_use]
     pub fn until(self, instant: Instant) -> Self {
         Self { until: Some(instant), ..self }
     }
 
-    /// Has `tell` told how far catching up has come.
+    /// Sets a function that gets the progress.
     #[must_use]
-    pub fn telling(self, tell: &'t mut dyn FnMut(CatchingUp)) -> Self {
+    pub fn on_progress(self, tell: &'t mut dyn FnMut(CatchingUp)) -> Self {
         Self { tell: Some(tell), ..self }
     }
 
@@ -106,13 +108,13 @@ impl<'t> FoldBound<'t> {
 }
 
 impl Join {
-    /// Folds what is marked behind, before a read of derived rows, and says what is left.
+    /// Folds the marked sessions before a read of derived rows, and returns what is left.
     pub fn catch_up<'t>(&self, bound: impl Into<FoldBound<'t>>) -> Result<CaughtUp> {
         let mut bound = bound.into();
         let caught_up = if !self.is_writable() || !self.mark_after_boot()? {
             self.measure_behind()?
         } else {
-            let (budget, (mut caught_up, left)) = (bound.bytes, self.fold_marked(&mut bound, Whose::Everyone)?);
+            let (budget, (mut caught_up, left)) = (bound.bytes, self.fold_marked(&mut bound, MarkOwners::All)?);
             self.renew_outdated(budget, left, &bound)?.into_iter().for_each(|bytes| caught_up.add(bytes));
             caught_up
         };
@@ -123,7 +125,7 @@ impl Join {
         Ok(CaughtUp { sessions_elsewhere, sessions_lost: lost.sessions, bytes_lost: lost.bytes, ..caught_up })
     }
 
-    /// Folds one session to its end, unless `fold_before_read_bytes` is 0, and says what is left of it.
+    /// Folds one session to its end, unless `fold_before_read_bytes` is 0, and returns what is left.
     pub fn catch_up_session(&self, session: &SessionId) -> Result<CaughtUp> {
         let mut caught_up = CaughtUp::default();
         let known = self.known(session)?;
@@ -134,15 +136,15 @@ impl Join {
         }
         let mut lost = 0;
         let folded = if !self.is_writable() || self.limits.fold_before_read_bytes == 0 {
-            // Nothing is recorded here: what is lost is told.
+            // Nothing is recorded here, but the loss is reported.
             self.read_log(session).map(|log| lost = log.loss.map_or(0, |loss| loss.bytes))
         } else if is_outdated(&known) {
             self.rebuild_session(session).map(drop)
         } else {
-            self.fold_known(known, u64::MAX, &Along::Nothing).map(drop)
+            self.fold_known(known, u64::MAX, &CommitExtras::Nothing).map(drop)
         };
         match folded {
-            // It stays behind, and the answer says so.
+            // It stays behind, and the result says so.
             Ok(()) => {}
             Err(error) if error.leaves_behind() => {}
             Err(error) => return Err(error),
@@ -157,20 +159,20 @@ impl Join {
         Ok(caught_up)
     }
 
-    /// Folds the sessions that this process marked, about `budget` bytes of them.
+    /// Folds the sessions that this process marked, about `budget` bytes.
     pub fn fold_own(&self, budget: u64) -> Result<()> {
         self.fold_marks_of_own(&budget.into())
     }
 
-    /// Folds what this process marked and can fold in a moment, before it leaves.
+    /// Folds the sessions that this process marked before it exits, with a short time limit.
     pub(crate) fn fold_before_leaving(&self, budget: u64) -> Result<()> {
         let until = Some(Instant::now() + CATCH_UP_BEFORE_LIST);
         self.fold_marks_of_own(&FoldBound { until, in_parts: false, ..budget.into() })
     }
 
-    /// Folds what this process marked, and what was left by processes that ended, about `budget` bytes.
+    /// Folds the sessions that this process or ended processes marked, about `budget` bytes.
     pub(crate) fn fold_in_background(&self, budget: u64) -> Result<()> {
-        self.fold_marked(&mut budget.into(), Whose::OwnAndLeft)?;
+        self.fold_marked(&mut budget.into(), MarkOwners::OwnAndDead)?;
         self.close_idle(0)
     }
 
@@ -186,7 +188,8 @@ impl Join {
         self.close_idle(0)
     }
 
-    /// How many bytes of a log derived rows do not tell of, by the size of its file. One if its file cannot be looked at.
+    /// Returns the number of bytes of a log that derived rows do not cover, by the size of its file. 1 if the file
+    /// cannot be examined.
     pub(crate) fn bytes_behind(&self, known: &Known) -> Result<u64> {
         match known.stat(&self.disk) {
             Ok(stat) => {
@@ -198,7 +201,7 @@ impl Join {
         }
     }
 
-    /// The same of a session that may be gone.
+    /// Returns the number of bytes that a session is behind; 0 if it does not exist.
     pub(crate) fn measure(&self, session: &SessionId) -> Result<u64> {
         match self.known(session) {
             Ok(known) => self.bytes_behind(&known),
@@ -207,8 +210,8 @@ impl Join {
         }
     }
 
-    /// Marks every log of this home to be looked at, once after each boot of the machine: marks are hints, and a power cut
-    /// may take the newest of them. Returns false if there is no room for the marks.
+    /// Marks every log of this home, once after each boot of the machine: a power cut may have lost the newest marks.
+    /// Returns false if the disk is too full for the marks.
     fn mark_after_boot(&self) -> Result<bool> {
         if self.was_marked_after_boot()? {
             return Ok(true);
@@ -220,13 +223,13 @@ impl Join {
         }
     }
 
-    /// Marks every log of this home to be looked at by whoever folds next.
+    /// Marks every log of this home for the next fold.
     pub fn mark_every_log(&self) -> Result<()> {
         let (home, at) = (self.home, self.clock.now());
         self.write(Durability::Power, move |tx| Ok(behind::mark_all_for_nobody(tx, &home, at)?))
     }
 
-    /// Visits every session of this home that has a log, in pages.
+    /// Calls `each` for every session of this home with a log, in pages.
     pub fn each_log(&self, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
         let mut after: Option<SessionId> = None;
         loop {
@@ -242,8 +245,8 @@ impl Join {
         }
     }
 
-    /// What a reader that may not write would have to fold: marked sessions, every log where none were marked since the
-    /// machine booted, and rows that an older fold made.
+    /// Returns what a read-only reader would have to fold: marked sessions, or every log if they were not marked since
+    /// the boot, and rows of an older fold version.
     fn measure_behind(&self) -> Result<CaughtUp> {
         let mut behind: BTreeMap<SessionId, u64> = BTreeMap::new();
         let mut measure = |session: &SessionId| {
@@ -266,7 +269,7 @@ impl Join {
         Ok(caught_up)
     }
 
-    /// Visits every marked session of this home, in pages.
+    /// Calls `each` for every marked session of this home, in pages.
     fn each_marked(&self, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
         let mut after: Option<(SessionId, ProcessId)> = None;
         loop {

@@ -1,7 +1,8 @@
-//! Two copies of one home on one state. Both have the same id, so each would take the other's logs for its own, and find
-//! them cut or replaced. The state remembers where each home is, and a second copy beside the first is refused.
+//! Detection of two copies of one home on one state. Both have the same id, so each would treat the other's logs as its
+//! own and find them cut or replaced. The state records the location of each home, and a second copy is refused.
 //!
-//! Only a state on a server can be reached from two directories. What another machine has cannot be looked at from here.
+//! Only a state on a server can be used from two directories. A directory on another machine cannot be checked from
+//! here.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -33,36 +34,36 @@ impl HomePlace {
         Ok(Self { host, path, device: stat.dev(), inode: stat.ino() })
     }
 
-    /// Returns true if the directory is the same, by whatever path.
-    fn is(&self, other: &Self) -> bool {
+    /// Returns true if it is the same directory, by whatever path.
+    fn is_same_directory(&self, other: &Self) -> bool {
         (&self.host, self.device, self.inode) == (&other.host, other.device, other.inode)
     }
 
-    /// Returns true if the directory is there, on this host, is of the home, and uses the state of this address.
+    /// Returns true if the directory exists on this host, belongs to the home, and uses the state at this address.
     fn is_in_use(&self, host: Option<&str>, home: HomeId, address: &str) -> bool {
         self.host.as_deref() == host
-            && Self::of(&self.path, self.host.clone()).is_ok_and(|now| now.is(self))
+            && Self::of(&self.path, self.host.clone()).is_ok_and(|now| now.is_same_directory(self))
             && home_id(&self.path).is_ok_and(|id| id == home)
             && fs::exists(self.path.join(record_path(address))).unwrap_or(false)
     }
 }
 
 impl Join {
-    /// Records where this home is, for a state that other homes can reach. Returns an error if the same home is in another
-    /// directory too that uses this state.
+    /// Records the location of this home in a state that other homes can use. Returns an error if another directory
+    /// with the same home uses this state.
     pub(crate) fn check_copies(&self) -> Result<()> {
         let (Address::Server(_), Some(root)) = (self.state.address(), self.disk.local_root()) else { return Ok(()) };
         let home = self.home;
         let host = self.identify(std::process::id()).host;
         let here = HomePlace::of(root, host.clone()).map_err(LogError::io("examine", root))?;
         let recorded = self.state.read(|tx| homes::place(tx, &home))?;
-        // What cannot be understood is of a later version, and says nothing here.
+        // A record that cannot be parsed is from a later version, and is ignored.
         let recorded = recorded.and_then(|text| serde_json::from_str::<HomePlace>(&text).ok());
         if recorded.as_ref() == Some(&here) {
             return Ok(());
         }
         if let Some(other) = recorded
-            && !other.is(&here)
+            && !other.is_same_directory(&here)
             && other.is_in_use(host.as_deref(), home, &self.state.place())
         {
             return Err(Error::HomeCopied { home, here: here.path, other: other.path });

@@ -1,4 +1,4 @@
-//! What can go wrong between the stores.
+//! Errors of the join.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use duolog_types::{Epoch, HomeId, OperationId, Position, SessionId};
 /// The result of a call on the join.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A call that failed. Unless it says otherwise, nothing was written.
+/// A failed call. Unless the variant says otherwise, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {0}")]
     NoSession(SessionId),
     /// The session is being deleted.
     #[error("session {0} was deleted")]
     Deleted(SessionId),
-    /// The operation was done in a session that was deleted since.
+    /// The operation was done in a session that has been deleted.
     #[error("operation {operation} was done in session {session:?}, which was deleted since")]
     OperationOfDeleted {
         /// The operation.
         operation: OperationId,
-        /// What the session was called.
+        /// The name of the session.
         session: String,
     },
     /// The home was copied, and both copies use one state.
@@ -32,103 +32,103 @@ pub enum Error {
     HomeCopied {
         /// The home.
         home: HomeId,
-        /// The directory that was to be opened.
+        /// The directory that was opened.
         here: PathBuf,
-        /// The other.
+        /// The other directory.
         other: PathBuf,
     },
-    /// Only the home that made a log may touch it (R9).
-    #[error("the log of session {session} lives in home {owner}, and this is home {here}")]
+    /// Only the home that created a log may use it (R9).
+    #[error("the log of session {session} belongs to home {owner}, and this is home {here}")]
     OtherHome {
         /// The session.
         session: SessionId,
-        /// The home that owns its log.
+        /// The home that has its log.
         owner: HomeId,
         /// This home.
         here: HomeId,
     },
-    /// Bytes that someone may have seen are no longer in the log. It was recorded and the epoch raised.
-    #[error("the log of session {session} {}; its epoch is now {epoch}", told(*standing))]
+    /// Bytes that a reader may have seen are no longer in the log. The loss was recorded and the epoch raised.
+    #[error("the log of session {session} {}; its epoch is now {epoch}", describe(*standing))]
     LogChanged {
         /// The session.
         session: SessionId,
-        /// What was found.
+        /// The finding.
         standing: LogIdentity,
-        /// The epoch from now on.
+        /// The new epoch.
         epoch: Epoch,
     },
-    /// The log lacks bytes that were recorded of it. Nothing was recorded or changed.
+    /// The log lacks recorded bytes. Nothing was recorded or changed.
     #[error("the log of session {session} is not complete: {loss}")]
     LogLost {
         /// The session.
         session: SessionId,
-        /// What it lacks.
+        /// The loss.
         loss: crate::Loss,
     },
-    /// The operation id was used for other lines before.
+    /// The operation id was used with another request.
     #[error("operation {operation} was used with other content before")]
     OperationReused {
         /// The id.
         operation: OperationId,
     },
-    /// A copy of the home is being made, and no log may go meanwhile.
+    /// A backup is running, and no log may be deleted meanwhile.
     #[error("a backup is running{}", holder.map_or_else(String::new, |pid| format!(" in process {pid}")))]
     BackupRunning {
-        /// The process that makes it, if that is known.
+        /// The process that makes the backup, if known.
         holder: Option<u32>,
     },
-    /// Rows of other states may name the blobs of this home.
+    /// Rows of other states may reference the blobs of this home.
     #[error("cannot prune blobs: other states use this home and may name them: {}", states.join(", "))]
     OtherStates {
         /// The addresses of the other states.
         states: Vec<String>,
     },
-    /// The deletion is committed; a part of it could not be finished yet.
+    /// The deletion is committed, but a part of it could not be finished.
     #[error("{}", unfinished(session, *left))]
     Unfinished {
         /// The session.
         session: SessionId,
-        /// What is left to do.
+        /// The unfinished part.
         left: Leftover,
         /// The reason.
         #[source]
         source: Box<Error>,
     },
-    /// The home was opened to be read.
+    /// The home is open read-only.
     #[error("this home is open for reading only")]
     ReadOnly,
-    /// What was asked for, or its answer, has no form as JSON.
-    #[error("what was asked for cannot be written as JSON")]
+    /// The request or its answer cannot be serialised as JSON.
+    #[error("cannot write the request as JSON")]
     NoJson(#[source] serde_json::Error),
-    /// The line would not fit its row.
+    /// The line is too long for its row.
     #[error(transparent)]
     TooLong(#[from] duolog_types::TooLong),
-    /// A line that was made here is not one that a log takes.
+    /// A generated line is not valid for a log.
     #[error(transparent)]
     BadLine(#[from] duolog_types::BadLine),
-    /// The log refused.
+    /// An error of the log.
     #[error(transparent)]
     Log(duolog_log::Error),
-    /// The state refused.
+    /// An error of the state.
     #[error(transparent)]
     State(#[from] duolog_state::Error),
 }
 
-/// The part of a committed deletion that could not be finished.
+/// The unfinished part of a committed deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftover {
-    /// The log file of a session that is deleted.
+    /// The log file of a deleted session.
     SessionFile,
-    /// The row of a session that is deleted.
+    /// The row of a deleted session.
     SessionRow,
-    /// The file of a log that is deleted; its session stays.
+    /// The file of a deleted log whose session stays.
     LogFile,
-    /// The note that the file of a deleted log is gone; its session stays.
+    /// The record that the file of a deleted log is gone. The session stays.
     LogNote,
 }
 
 impl From<duolog_log::Error> for Error {
-    /// What the state answered while the log was locked is an answer of the state.
+    /// An error of the state that occurred while the log was locked stays an error of the state.
     fn from(error: duolog_log::Error) -> Self {
         let duolog_log::Error::Record(source) = error else { return Self::Log(error) };
         match source.downcast::<Self>() {
@@ -142,33 +142,33 @@ impl From<duolog_log::Error> for Error {
 }
 
 impl Error {
-    /// Whether nobody can tell if the change was made.
+    /// Returns true if it is unknown whether the change was made.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Unknown { .. }))
     }
 
-    /// Whether the disk, the quota or the largest file size is used up.
+    /// Returns true if the disk, the quota or the file size limit is used up.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Full { .. }) | Self::Log(duolog_log::Error::Full(_)))
     }
 
-    /// Says that a deletion is committed, although a part of it failed.
+    /// Wraps the error of an unfinished part of a committed deletion.
     pub(crate) fn after_deletion(self, session: &SessionId, left: Leftover) -> Self {
         Self::Unfinished { session: session.clone(), left, source: Box::new(self) }
     }
 
-    /// Whether the fold of one log failed in a way that leaves it behind and holds up no other: it is locked, closed or
-    /// changed, the state is busy, or there is no room for its rows.
+    /// Returns true if the fold of one log failed in a way that does not affect others: the log is locked, closed or
+    /// changed, the state is busy, or the disk is full.
     pub(crate) fn leaves_behind(&self) -> bool {
         matches!(self, Self::Log(_) | Self::LogChanged { .. }) || self.is_full() || self.is_busy()
     }
 
-    /// Whether another process or transaction was in the way.
+    /// Returns true if another process or transaction was in the way.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Busy { .. } | duolog_state::Error::Conflict { .. }))
     }
 
-    /// Says that a session is gone where the database only says that a row has no parent.
+    /// Maps a violated foreign key to [`Error::NoSession`].
     pub(crate) fn of_session(self, session: &SessionId) -> Self {
         match self {
             Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::ForeignKey, .. }) => {
@@ -178,12 +178,12 @@ impl Error {
         }
     }
 
-    /// Whether the log is another home's, or gone with its session: there is nothing to be done here.
+    /// Returns true if the log belongs to another home, or was deleted with its session: nothing is to be done here.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self, Self::OtherHome { .. } | Self::NoSession(_) | Self::Deleted(_))
     }
 
-    /// Whether a row with this key is there already.
+    /// Returns true if a row with this key exists.
     pub fn is_taken(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::Unique, .. }))
     }
@@ -198,11 +198,11 @@ fn unfinished(session: &SessionId, left: Leftover) -> String {
     }
 }
 
-fn told(standing: LogIdentity) -> String {
+fn describe(standing: LogIdentity) -> String {
     match standing {
-        LogIdentity::Same => "is as it was".to_owned(),
-        LogIdentity::Missing => "is gone".to_owned(),
-        LogIdentity::Shorter(Position(end)) => format!("lost bytes: it ends at {end}, before what was recorded"),
-        LogIdentity::Replaced => "was replaced: other bytes stand where known lines stood".to_owned(),
+        LogIdentity::Same => "is unchanged".to_owned(),
+        LogIdentity::Missing => "is missing".to_owned(),
+        LogIdentity::Shorter(Position(end)) => format!("lost bytes: it ends at {end}, before the recorded end"),
+        LogIdentity::Replaced => "was replaced: known lines are not in it".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Wakes followers in this process. It carries nothing but the wake-up: readers read the log.
+//! Wakes followers in this process. It carries no data: readers read the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use duolog_log::Bell;
 use duolog_types::SessionId;
 use parking_lot::Mutex;
 
-/// Who waits for which session.
+/// The followers of each session.
 #[derive(Default)]
 pub struct Feed {
     bells: Mutex<HashMap<SessionId, Vec<Bell>>>,
-    /// Lets an append without followers pass without a lock.
+    /// Lets an append skip the lock if there are no followers.
     subscribers: AtomicUsize,
 }
 
-/// One follower's place in the feed.
+/// The subscription of one follower.
 pub struct Subscription {
     feed: Arc<Feed>,
     session: SessionId,
@@ -24,7 +24,7 @@ pub struct Subscription {
 }
 
 impl Feed {
-    /// Tells those who follow the session that its log has grown.
+    /// Wakes the followers of a session.
     pub fn wake(&self, session: &SessionId) {
         if self.subscribers.load(Ordering::SeqCst) == 0 {
             return;

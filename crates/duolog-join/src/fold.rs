@@ -1,6 +1,8 @@
-//! Folding: derived rows follow the log in steps, each a commit that takes effect only where the last one ended.
+//! Folding: derived rows follow the log in steps. Each step is a commit that takes effect only if the rows are where
+//! the step began.
 //!
-//! One commit takes a step of one log, or of many small ones. The bytes of each log are synced before rows name them (R3).
+//! One commit takes a step of one log, or of many small ones. The bytes of each log are synced before rows name them
+//! (R3).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,162 +18,164 @@ use crate::marks::SeenMark;
 use crate::project::Derived;
 use crate::rows::empty_row;
 use crate::seal::SealPlan;
-use crate::step::{Advanced, Planned, Step};
+use crate::step::{Step, StepPlan, StepResult};
 use crate::store::{Join, Known};
 
-/// The lines about usage that are settled together.
-const SETTLED: usize = 1024;
+/// The maximum number of usage lines that are settled together.
+const SETTLED_MAX: usize = 1024;
 
-/// How far the fold of one session came.
+/// The progress of the fold of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folded {
-    /// Up to where derived rows tell of the log.
+    /// The end of the bytes that derived rows cover.
     pub to: Position,
-    /// How many bytes of whole lines they do not tell of yet.
+    /// The number of bytes in complete lines that they do not cover yet.
     pub behind: u64,
 }
 
-/// What the commit with which a fold catches up does besides.
+/// Additional work in the last commit of a fold.
 #[derive(Clone)]
-pub(crate) enum Along {
+pub(crate) enum CommitExtras {
     /// Nothing.
     Nothing,
-    /// It seals what was folded and deletes marks.
+    /// It seals the folded bytes and deletes marks.
     Seals {
-        /// This process's mark, as it was before the log was looked at.
+        /// This process's mark, read before the log was examined.
         own: Option<SeenMark>,
-        /// The marks of processes that ended, and nobody's.
+        /// The marks of ended processes, and marks without an owner.
         left: Vec<BehindRow>,
     },
 }
 
-impl Along {
-    /// Nothing but seals.
+impl CommitExtras {
+    /// Returns a value with seals and no marks.
     pub(crate) const fn seals() -> Self {
         Self::Seals { own: None, left: Vec::new() }
     }
 }
 
-/// A log that is open and compared with what is known of it.
-pub(crate) struct Begun {
+/// An open log that was compared with the recorded state.
+pub(crate) struct OpenedLog {
     known: Known,
     reader: Reader,
-    /// Where rows end.
+    /// The end of the folded bytes.
     from: Position,
-    /// Where the log ends.
+    /// The end of the log.
     pub(crate) end: Position,
-    along: Along,
+    extras: CommitExtras,
 }
 
-impl Begun {
+impl OpenedLog {
     pub(crate) fn session(&self) -> &SessionId {
         &self.known.row.id
     }
 
-    pub(crate) fn along(&self) -> &Along {
-        &self.along
+    pub(crate) fn extras(&self) -> &CommitExtras {
+        &self.extras
     }
 
-    /// How many bytes are to be folded.
+    /// Returns the number of bytes to fold.
     pub(crate) fn bytes(&self) -> u64 {
         self.end.0.saturating_sub(self.from.0)
     }
 }
 
-/// What looking at a log came to.
-pub(crate) enum Begin {
-    /// It can be folded, or has been.
-    Ready(Box<Begun>),
-    /// It has no file, and none is missing.
-    Empty(Along),
-    /// The log was another one, and it is recorded if bytes are gone. It is to be looked at again.
+/// The result of opening a log for a fold.
+pub(crate) enum OpenOutcome {
+    /// The log is open. It may have been folded completely.
+    Ready(Box<OpenedLog>),
+    /// The log has no file, and none is missing.
+    Empty(CommitExtras),
+    /// The log was replaced; lost bytes are recorded. The caller must try again.
     Again,
 }
 
 impl Join {
-    /// Folds a session's log into its derived rows, at most about `budget` bytes of it.
+    /// Folds a session's log into its derived rows, about `budget` bytes at most.
     pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
-        self.fold_known(self.known(session)?, budget, &Along::Nothing)
+        self.fold_known(self.known(session)?, budget, &CommitExtras::Nothing)
     }
 
-    /// Folds and, once it has caught up, seals what was folded, in one commit.
+    /// Folds a session's log and, if that reaches the end, seals the folded bytes in the same commit.
     pub(crate) fn fold_and_seal(&self, known: Known, budget: u64) -> Result<Folded> {
-        self.fold_known(known, budget, &Along::seals())
+        self.fold_known(known, budget, &CommitExtras::seals())
     }
 
-    /// Folds from what was just read of a session, step by step.
-    pub(crate) fn fold_known(&self, known: Known, budget: u64, along: &Along) -> Result<Folded> {
+    /// Folds in steps, starting from the session's rows in `known`.
+    pub(crate) fn fold_known(&self, known: Known, budget: u64, extras: &CommitExtras) -> Result<Folded> {
         let session = &known.row.id.clone();
         let (mut left, mut read) = (budget, Some(known));
         loop {
             let known = read.take().map_or_else(|| self.known(session), Ok)?;
             let base = known.row.log_base;
-            let begun = match self.begin(known, along.clone())? {
-                Begin::Again => continue,
-                Begin::Empty(along) => {
-                    self.delete_marks(session, along)?;
+            let opened = match self.open_to_fold(known, extras.clone())? {
+                OpenOutcome::Again => continue,
+                OpenOutcome::Empty(extras) => {
+                    self.delete_marks(session, extras)?;
                     return Ok(Folded { to: base, behind: 0 });
                 }
-                Begin::Ready(begun) => begun,
+                OpenOutcome::Ready(opened) => opened,
             };
-            let (from, end) = (begun.from, begun.end);
+            let (from, end) = (opened.from, opened.end);
             if end > from && left == 0 {
                 return Ok(Folded { to: from, behind: end.0 - from.0 });
             }
-            let advanced = self.advance(std::slice::from_ref(&*begun), left)?.pop().unwrap_or(Ok(Advanced::Overtaken));
+            let advanced =
+                self.advance(std::slice::from_ref(&*opened), left)?.pop().unwrap_or(Ok(StepResult::Overtaken));
             match advanced? {
-                Advanced::To(to, end) => {
+                StepResult::To(to, end) => {
                     left = left.saturating_sub(to.0 - from.0);
                     if to >= end {
                         return Ok(Folded { to, behind: 0 });
                     }
                 }
-                Advanced::Overtaken => {}
-                Advanced::Gone => return Err(Error::NoSession(session.clone())),
+                StepResult::Overtaken => {}
+                StepResult::Gone => return Err(Error::NoSession(session.clone())),
             }
         }
     }
 
-    /// Opens a log and compares it with what is known of it. A loss is recorded here.
-    pub(crate) fn begin(&self, known: Known, along: Along) -> Result<Begin> {
+    /// Opens a log and compares it with the recorded state. A loss is recorded here.
+    pub(crate) fn open_to_fold(&self, known: Known, extras: CommitExtras) -> Result<OpenOutcome> {
         self.own(&known.row)?;
         let Some(reader) = known.reader(&self.disk)? else {
             if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
-                return self.note_loss(&known, LogIdentity::Missing).map(|()| Begin::Again);
+                return self.note_loss(&known, LogIdentity::Missing).map(|()| OpenOutcome::Again);
             }
-            return Ok(Begin::Empty(along));
+            return Ok(OpenOutcome::Empty(extras));
         };
         let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
         let end = reader.stable_end(self.limits.busy_timeout)?;
-        // A deletion raises the epoch and then unlinks, under the lock that the stable end waited for: rows of the new
-        // epoch must not tell of the old file.
+        // A deletion raises the epoch and then unlinks the file, under the lock that `stable_end` waited for. Rows of
+        // the new epoch must not describe the old file.
         if !reader.is_current()? {
-            return Ok(Begin::Again);
+            return Ok(OpenOutcome::Again);
         }
         let standing = self.standing(&known, &reader, end)?;
         if standing != LogIdentity::Same {
-            return self.note_loss(&known, standing).map(|()| Begin::Again);
+            return self.note_loss(&known, standing).map(|()| OpenOutcome::Again);
         }
-        Ok(Begin::Ready(Box::new(Begun { known, reader, from, end, along })))
+        Ok(OpenOutcome::Ready(Box::new(OpenedLog { known, reader, from, end, extras })))
     }
 
-    /// Takes the next step of each log, about `bytes` of it at most, in one commit. A log that fails holds up no other.
-    pub(crate) fn advance(&self, logs: &[Begun], bytes: u64) -> Result<Vec<Result<Advanced>>> {
+    /// Takes the next step of each log, about `bytes` of each at most, in one commit. The failure of a log does not
+    /// affect the others.
+    pub(crate) fn advance(&self, logs: &[OpenedLog], bytes: u64) -> Result<Vec<Result<StepResult>>> {
         let bytes = bytes.min(self.limits.fold_batch_bytes);
         let (mut steps, mut planned) = (Vec::new(), Vec::new());
-        for (begun, synced) in logs.iter().zip(self.sync_begun(logs)) {
-            planned.push(synced.and_then(|synced| self.plan_step(begun, synced, bytes)).map(|(step, plan)| {
+        for (opened, synced) in logs.iter().zip(self.sync_opened(logs)) {
+            planned.push(synced.and_then(|synced| self.plan_step(opened, synced, bytes)).map(|(step, plan)| {
                 steps.push(step);
                 plan
             }));
         }
         let mut stepped = self.commit_steps(&Arc::new(steps), &planned)?.into_iter();
         let mut advanced = Vec::with_capacity(logs.len());
-        for (begun, plan) in logs.iter().zip(planned) {
+        for (opened, plan) in logs.iter().zip(planned) {
             let outcome = match plan {
                 Ok(plan) => match stepped.next() {
-                    Some(stepped) => stepped.and_then(|stepped| self.conclude(begun.session(), &plan, stepped)),
-                    None => Ok(Advanced::Overtaken),
+                    Some(stepped) => stepped.and_then(|stepped| self.conclude(opened.session(), &plan, stepped)),
+                    None => Ok(StepResult::Overtaken),
                 },
                 Err(error) => Err(error),
             };
@@ -180,27 +184,26 @@ impl Join {
         Ok(advanced)
     }
 
-    /// Syncs what is about to be folded: a checkpoint names a position, so what is below it must be on the device first
-    /// (R3).
-    fn sync_begun(&self, logs: &[Begun]) -> Vec<Result<Option<Synced>>> {
-        let to_sync = |begun: &Begun| begun.end > begun.from;
-        // The name of a file of which nothing was folded may not be durable: a log that was deleted begins with an empty
-        // row.
+    /// Syncs the bytes to fold: a checkpoint names a position, so the bytes below it must be on the device first (R3).
+    fn sync_opened(&self, logs: &[OpenedLog]) -> Vec<Result<Option<Synced>>> {
+        let to_sync = |opened: &OpenedLog| opened.end > opened.from;
+        // The name of a file of which nothing was folded may not be durable. After a deletion of the log the row is
+        // empty.
         let is_named = |known: &Known| known.catalog.as_ref().is_some_and(|row| row.position > known.row.log_base);
-        let asked = logs.iter().filter(|begun| to_sync(begun));
-        let asked = asked.map(|begun| SyncLog { reader: &begun.reader, with_name: !is_named(&begun.known) });
-        let asked: Vec<SyncLog<'_>> = asked.collect();
-        let mut synced = sync_logs(&asked, self.limits.busy_timeout).into_iter();
-        let each = logs.iter().map(|begun| match to_sync(begun).then(|| synced.next()).flatten() {
+        let requests = logs.iter().filter(|opened| to_sync(opened));
+        let requests = requests.map(|opened| SyncLog { reader: &opened.reader, with_name: !is_named(&opened.known) });
+        let requests: Vec<SyncLog<'_>> = requests.collect();
+        let mut synced = sync_logs(&requests, self.limits.busy_timeout).into_iter();
+        let each = logs.iter().map(|opened| match to_sync(opened).then(|| synced.next()).flatten() {
             Some(synced) => Ok(Some(synced?)),
             None => Ok(None),
         });
         each.collect()
     }
 
-    /// Folds the next lines of a log that is synced so far, and makes of them its part of a commit.
-    fn plan_step(&self, begun: &Begun, synced: Option<Synced>, bytes: u64) -> Result<(Step, Planned)> {
-        let Begun { known, reader, from, end, along } = begun;
+    /// Folds the next synced lines of a log and plans its part of a commit.
+    fn plan_step(&self, opened: &OpenedLog, synced: Option<Synced>, bytes: u64) -> Result<(Step, StepPlan)> {
+        let OpenedLog { known, reader, from, end, extras } = opened;
         let session = &known.row.id;
         let rows = match synced {
             Some(synced) => {
@@ -210,12 +213,13 @@ impl Join {
             None => None,
         };
         let to = rows.as_ref().map_or(*from, |(_, rows)| rows.catalog.position);
-        let mut step = Step { session: session.clone(), rows, seals: None, marks: Vec::new(), told: Vec::new() };
-        let mut plan = Planned { to, end: *end, sealed_to: None, own: None, copied: None };
-        if let Along::Seals { own, left } = along
+        let mut step =
+            Step { session: session.clone(), rows, seals: None, marks: Vec::new(), synced_lines: Vec::new() };
+        let mut plan = StepPlan { to, end: *end, sealed_to: None, own: None, copied: None };
+        if let CommitExtras::Seals { own, left } = extras
             && to >= *end
         {
-            // Of a log without rows nothing is known to be synced.
+            // Without rows, nothing of the log is known to be synced.
             step.seals =
                 if known.catalog.is_some() || step.rows.is_some() { self.plan_seals(known, reader, to)? } else { None };
             plan.sealed_to = step.seals.as_ref().map(SealPlan::to);
@@ -225,7 +229,7 @@ impl Join {
                     self.note_or_keep(&open, None);
                 }
                 let copied = seen.mark.take_copied(known.row.log_epoch, to);
-                step.told = copied.iter().map(|line| line.key.clone()).collect();
+                step.synced_lines = copied.iter().map(|line| line.key.clone()).collect();
                 plan.copied = Some((Arc::clone(&seen.mark), copied));
                 plan.own = seen.lift();
                 step.marks.extend(plan.own.as_ref().map(|own| self.lifted_row(session, own)));
@@ -234,9 +238,9 @@ impl Join {
         Ok((step, plan))
     }
 
-    /// Deletes the marks on a log that has no file.
-    pub(crate) fn delete_marks(&self, session: &SessionId, along: Along) -> Result<()> {
-        let Along::Seals { own, left } = along else { return Ok(()) };
+    /// Deletes the marks on a log without a file.
+    pub(crate) fn delete_marks(&self, session: &SessionId, extras: CommitExtras) -> Result<()> {
+        let CommitExtras::Seals { own, left } = extras else { return Ok(()) };
         let own = own.and_then(|seen| seen.lift());
         let mut marks = left;
         marks.extend(own.as_ref().map(|own| self.lifted_row(session, own)));
@@ -258,7 +262,7 @@ impl Join {
         deleted
     }
 
-    /// Forgets this process's mark on a session that was deleted: its row went with the session's.
+    /// Removes this process's mark on a deleted session, whose row was deleted with the session.
     pub(crate) fn forget_mark(&self, session: &SessionId) {
         if let Some(seen) = self.marks.seen(session) {
             seen.mark.note_gone();
@@ -269,14 +273,14 @@ impl Join {
         self.marks.forget_unused(session);
     }
 
-    /// The derived rows that a fold goes on from.
+    /// Returns the derived rows from which a fold continues.
     fn derived(&self, known: &Known) -> Result<Derived> {
         let Some(row) = &known.catalog else { return Ok(Derived::new(empty_row(known))) };
-        let remembered = self.state.read(|tx| digests::get(tx, &row.session_id))?;
-        Ok(Derived::going_on(row.clone(), remembered.as_ref()))
+        let saved = self.state.read(|tx| digests::get(tx, &row.session_id))?;
+        Ok(Derived::resume(row.clone(), saved.as_ref()))
     }
 
-    /// Derived rows as they are after the next lines, about `bytes` of them. What is read here is synced.
+    /// Returns the derived rows after the next lines, about `bytes` of them. All bytes that are read here are synced.
     pub(crate) fn fold_lines(
         &self,
         mut derived: Derived,
@@ -290,7 +294,7 @@ impl Join {
             && let Some(item) = lines.next()?
         {
             derived.project(&item, self.limits.line_bytes_max);
-            if derived.waiting() >= SETTLED {
+            if derived.waiting() >= SETTLED_MAX {
                 self.settle_usage(&mut derived)?;
             }
         }
@@ -298,17 +302,17 @@ impl Join {
         Ok(derived)
     }
 
-    /// Counts the responses that no other session's claim holds against.
+    /// Counts the responses that belong to this session.
     fn settle_usage(&self, derived: &mut Derived) -> Result<()> {
         let keys = derived.unsettled();
-        // Mostly no line tells of a response, and nobody is asked.
+        // Most steps have no line with a response; then there is no query.
         let owners =
             if keys.is_empty() { HashMap::new() } else { self.state.read(|tx| responses::owners(tx, &keys))? };
         derived.settle(&owners);
         Ok(())
     }
 
-    /// Whether the log is still the one that the checkpoint tells of.
+    /// Returns whether the log is still the one that the checkpoint describes.
     pub(crate) fn standing(&self, known: &Known, reader: &Reader, end: Position) -> Result<LogIdentity> {
         if mutant::is(Mutant::NoEpoch) {
             return Ok(LogIdentity::Same);

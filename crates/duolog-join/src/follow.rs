@@ -1,7 +1,7 @@
-//! Following a session from a cursor: each position once, and a reset where what was seen is no longer there.
+//! Following a session from a cursor: each position is delivered once, with a reset if delivered lines are gone.
 //!
-//! There is one way to wait, for every surface: a bell, rung by writers in this process through the feed and by the
-//! system for those in others. Where the disk cannot be heard, it is looked at now and then.
+//! All surfaces wait the same way: on a bell, which writers in this process ring through the feed, and the system rings
+//! for writers in others. If the disk has no file notification, it is polled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::feed::Subscription;
 use crate::life::kept_to;
 use crate::store::Join;
 
-/// What one look at a followed session gave.
+/// The result of one poll of a followed session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Nothing new.
     Idle,
     /// Lines were delivered; there may be more.
     Delivered,
-    /// Lines that were seen are gone. Following goes on from this cursor.
+    /// Delivered lines are gone. Following continues from this cursor.
     Reset(Cursor),
 }
 
@@ -31,11 +31,11 @@ pub struct Follow {
     session: SessionId,
     epoch: Epoch,
     place: Place,
-    /// The file that the epoch is of; held open, so that no other can get its inode.
+    /// The file of the epoch, held open so that no other file can get its inode.
     file: Option<Reader>,
     follower: Follower,
     _subscription: Subscription,
-    /// A reset that is to be told before anything else.
+    /// A reset to report before anything else.
     stale: Option<Cursor>,
 }
 
@@ -50,12 +50,12 @@ impl Join {
             Some(cursor) if cursor.epoch == epoch => (cursor.position, None),
             Some(cursor) => {
                 let position = self.last_good(session, cursor, epoch)?.max(known.row.log_base);
-                // A repair that kept all that was seen is no reset.
+                // A repair that kept all delivered lines is no reset.
                 (position, (position != cursor.position).then_some(Cursor { epoch, position }))
             }
         };
         if let Some(reader) = self.reader(session)? {
-            // A position inside a line is the caller's mistake, and is said at once.
+            // A position inside a line is the caller's mistake; it is reported at once.
             reader.lines(start, start, self.limits.line_bytes_max)?;
         } else if start > known.row.log_base {
             return Err(duolog_log::Error::BeyondEnd { position: start, end: known.row.log_base }.into());
@@ -78,16 +78,16 @@ impl Join {
         })
     }
 
-    /// The last position that a cursor of another epoch saw and that still holds.
+    /// Returns the last position that a cursor of another epoch has seen and that is still valid.
     fn last_good(&self, session: &SessionId, cursor: Cursor, epoch: Epoch) -> Result<Position> {
-        // Every epoch in between ended with a record that says what outlived it; without one nothing is certain. Of an
-        // epoch that is still to come nothing is known here.
+        // Every epoch in between ended with a record of what was kept; without a record nothing is certain. Nothing is
+        // known about a later epoch.
         let repairs = self.repairs_of(session)?;
         let mut good = if cursor.epoch < epoch { cursor.position } else { Position::ZERO };
         for ended in cursor.epoch.0..epoch.0 {
             let of_epoch = repairs.iter().map(|row| &row.repair).filter(|repair| repair.epoch == Epoch(ended));
-            let kept = of_epoch.filter_map(|repair| kept_to(repair.action, repair.position)).min();
-            good = good.min(kept.unwrap_or(Position::ZERO));
+            let kept_end = of_epoch.filter_map(|repair| kept_to(repair.action, repair.position)).min();
+            good = good.min(kept_end.unwrap_or(Position::ZERO));
             if good == Position::ZERO {
                 break;
             }
@@ -97,24 +97,24 @@ impl Join {
 }
 
 impl Follow {
-    /// Looks at another pace.
+    /// Sets the pace of polling.
     #[must_use]
     pub fn at_pace(mut self, pace: Pace) -> Self {
         self.follower = self.follower.at_pace(pace);
         self
     }
 
-    /// What wakes this follower, for whoever wants it to look, or to end.
+    /// Returns the bell that wakes this follower.
     pub fn bell(&self) -> Bell {
         self.follower.bell()
     }
 
-    /// The cursor after the last line delivered.
+    /// Returns the cursor after the last delivered line.
     pub fn cursor(&self) -> Cursor {
         Cursor { epoch: self.epoch, position: self.follower.position() }
     }
 
-    /// Delivers what is new and stable.
+    /// Delivers new stable lines.
     pub fn poll(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Seen> {
         self.join.state.check()?;
         if let Some(cursor) = self.stale.take() {
@@ -124,7 +124,7 @@ impl Follow {
             Some(cursor) => Ok(Err(cursor)),
             None => Ok(Ok(self.follower.poll(each)?)),
         }) {
-            // A writer that sleeps inside its lock: nothing is stable above what we have.
+            // A writer holds its lock for too long: nothing after the last delivered line is stable.
             Err(Error::Log(LogError::Busy { .. })) => return Ok(Seen::Idle),
             other => other?,
         };
@@ -142,11 +142,11 @@ impl Follow {
         })
     }
 
-    /// Looks whether another file stands at the path, and of which epoch it is: its lines may be equal to those that were
-    /// delivered, and still be others. Returns a cursor if lines that were delivered are not in it.
+    /// Checks whether another file is at the path, and its epoch: its lines may be equal to delivered ones and still be
+    /// others. Returns a cursor if delivered lines are not in it.
     ///
-    /// Whoever takes a file away raises the epoch first, both under its lock. So a file that is still in its place under
-    /// the lock is the one of the epoch that the state names.
+    /// A process that unlinks a file raises the epoch first, both under the file's lock. So a file that is still at its
+    /// path under the lock belongs to the epoch in the state.
     fn meet_file(&mut self) -> Result<Option<Cursor>> {
         let path = &self.place.path;
         let at_path = self.join.disk.stat(path).map_err(LogError::io("examine", path))?.map(|stat| stat.ident);
@@ -159,10 +159,10 @@ impl Follow {
         }
         let Some(reader) = Reader::open(&self.join.disk, &self.place)? else { return Ok(None) };
         let known = reader.while_current(self.join.limits.busy_timeout, || self.join.known(&self.session))?;
-        // Another by now: the next look meets that one.
+        // The file was replaced again; the next poll finds the new one.
         let Some(known) = known.transpose()? else { return Ok(None) };
         if known.row.unlink_due {
-            // A file of the previous epoch, which a deletion has still to unlink: there is none of this one.
+            // A file of the previous epoch that a deletion has yet to unlink. The current epoch has no file.
             self.follower.read_only(None);
             return Ok(None);
         }
@@ -181,12 +181,13 @@ impl Follow {
         Ok(Some(self.cursor()))
     }
 
-    /// Waits until the log may have changed, or the bell rings, at most `timeout`.
+    /// Waits until the log may have changed or the bell rings, at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) {
         self.follower.wait(timeout);
     }
 
-    /// The epoch after a reset. Whoever sees the change first records it; a reader of a read-only home just reads it.
+    /// Returns the epoch after a reset. The first process that notices the change records it; a read-only home only
+    /// reads it.
     fn new_epoch(&self) -> Result<Epoch> {
         if self.join.is_writable() {
             match self.join.fold(&self.session, 0) {

@@ -1,4 +1,4 @@
-//! The directory of a home on its way to being opened: made, checked, and named.
+//! The directory of a home: creates it, checks it, and gives it an id.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use duolog_log::{Disk, Files};
 use duolog_types::HomeId;
 
-/// Why a directory cannot be a home.
+/// The reason why a directory cannot be a home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeError {
-    /// Something else stands there.
+    /// It is not a directory.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// Others could put files there, and we would trust them.
+    /// Other users can write files into it, which Duolog would trust.
     #[error("{} can be written by other users (mode {mode:o})", path.display())]
     OpenToOthers {
         /// The directory.
@@ -24,46 +24,46 @@ pub enum HomeError {
         /// Its permission bits.
         mode: u32,
     },
-    /// There is no home, and nothing is to be made.
+    /// There is no home, and none may be created.
     #[error("there is no home at {}", .0.display())]
     Missing(PathBuf),
-    /// The file that names the home does not.
-    #[error("{} does not hold a home id", .0.display())]
+    /// The file `home_id` does not contain a home id.
+    #[error("{} does not contain a home id", .0.display())]
     BadId(PathBuf),
     /// A file operation failed.
     #[error("cannot {call} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         call: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// A home's directory, ready to be opened.
+/// A checked directory of a home.
 pub struct Prepared {
     /// Its id.
     pub id: HomeId,
-    /// The disk that its logs are on.
+    /// The disk with its logs.
     pub disk: Arc<dyn Disk>,
-    /// Which boot of the machine this is.
+    /// The id of the machine's boot.
     pub boot: String,
-    /// The user who owns it, where that is another than this process's.
+    /// The user who owns it, if it is not the user of this process.
     pub foreign_owner: Option<u32>,
 }
 
 const ID: &str = "home_id";
 
-/// Whether this process may write in a directory, or make it.
+/// Returns true if this process may write in a directory, or create it.
 pub fn may_write(state: &Path) -> bool {
     let existing = state.ancestors().find(|at| at.exists()).unwrap_or(state);
     rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Makes the directory where it is absent (for its owner only), checks it, and gives it an id.
+/// Creates the directory if it does not exist (mode 0700), checks it, and gives it an id.
 pub fn prepare(state: &Path) -> Result<Prepared, HomeError> {
     let io = |call| move |source| HomeError::Io { call, path: state.to_owned(), source };
     let new: Vec<&Path> = state.ancestors().take_while(|at| !at.exists()).collect();
@@ -72,22 +72,22 @@ pub fn prepare(state: &Path) -> Result<Prepared, HomeError> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) => {
             return Err(not_a_directory(state));
         }
-        Err(error) => return Err(io("make")(error)),
+        Err(error) => return Err(io("create")(error)),
     }
     let foreign_owner = check(state)?;
     let path = state.join(ID);
     if !path.exists() {
-        make_id(state, &path).map_err(io("name the home in"))?;
+        make_id(state, &path).map_err(io("write the home id in"))?;
         sync_dir(state).map_err(io("sync"))?;
     }
-    // Without this a new home can vanish after power loss, and all that was synced inside it.
-    for made in new {
-        sync_dir(made.parent().unwrap_or(Path::new("/"))).map_err(io("sync the directory of"))?;
+    // Without this, a power failure can remove a new home and everything that was synced inside it.
+    for created in new {
+        sync_dir(created.parent().unwrap_or(Path::new("/"))).map_err(io("sync the directory of"))?;
     }
     finish(state, foreign_owner)
 }
 
-/// Checks a directory that is only to be read.
+/// Checks a directory that will only be read.
 pub fn prepare_read_only(state: &Path) -> Result<Prepared, HomeError> {
     if !state.exists() {
         let blocked = state.ancestors().any(|at| at.exists() && !at.is_dir());
@@ -100,10 +100,10 @@ pub fn prepare_read_only(state: &Path) -> Result<Prepared, HomeError> {
     finish(state, foreign_owner)
 }
 
-/// Makes an empty directory for a copy of a home, with the same id: it is the same home, elsewhere.
+/// Creates an empty directory for a copy of a home, with the same id: a copy is the same home at another place.
 pub fn prepare_copy(copy: &Path, of: &Path) -> Result<Prepared, HomeError> {
     let io = |call| move |source| HomeError::Io { call, path: copy.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(copy).map_err(io("make"))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(copy).map_err(io("create"))?;
     if copy.read_dir().map_err(io("list"))?.next().is_some() {
         return Err(io("copy to")(io::ErrorKind::AlreadyExists.into()));
     }
@@ -111,18 +111,18 @@ pub fn prepare_copy(copy: &Path, of: &Path) -> Result<Prepared, HomeError> {
     finish(copy, check(copy)?)
 }
 
-/// Syncs a copy that is whole, in one call for all its files, and gives it the name by which it is a home, durably.
+/// Syncs a complete copy, with one call for all its files, and renames it durably to its final name.
 pub fn finish_copy(partial: &Path, copy: &Path) -> Result<(), HomeError> {
     let io = |call| move |source| HomeError::Io { call, path: copy.to_owned(), source };
     let synced = File::open(partial).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
     synced.map_err(io("sync"))?;
-    std::fs::rename(partial, copy).map_err(io("name the copy"))?;
+    std::fs::rename(partial, copy).map_err(io("rename the copy to"))?;
     copy.ancestors().skip(1).take(2).try_for_each(sync_dir).map_err(io("sync the directory of"))
 }
 
-/// Removes a copy that failed, and the directory around it where that was made for it.
+/// Removes a failed copy, and its parent directory if that was created for it.
 ///
-/// What cannot be removed opens as no home, and the next copy to this place is refused for it.
+/// If it cannot be removed, it still does not open as a home, and the next copy to this place is refused.
 pub fn discard_copy(partial: &Path, with_parent: bool) {
     let _ = std::fs::remove_dir_all(partial);
     if let Some(parent) = partial.parent().filter(|_| with_parent) {
@@ -137,7 +137,7 @@ fn finish(state: &Path, foreign_owner: Option<u32>) -> Result<Prepared, HomeErro
     };
     let id = home_id(state)?;
     let disk = Arc::new(Files::beneath(state).map_err(io("open", state))?);
-    // Empty where the system does not tell: then every log is compared with its checkpoint each time.
+    // Empty if the system does not tell: then every log is compared with its checkpoint each time.
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     Ok(Prepared { id, disk, boot, foreign_owner })
 }
@@ -168,21 +168,22 @@ fn check(state: &Path) -> Result<Option<u32>, HomeError> {
     Ok((owner != rustix::process::geteuid().as_raw()).then_some(owner))
 }
 
-/// The outermost thing on the way that is not a directory.
+/// Returns the error for the outermost path component that is not a directory.
 fn not_a_directory(state: &Path) -> HomeError {
     let culprit = state.ancestors().find(|at| at.exists() && !at.is_dir()).unwrap_or(state);
     HomeError::NotADirectory(culprit.to_owned())
 }
 
-/// Writes the id aside and links it into place, so that of several who try one wins and nobody reads half of it.
+/// Writes the id to a temporary file and links it into place, so that one of several processes wins and none reads a
+/// part of it.
 fn make_id(state: &Path, path: &Path) -> io::Result<()> {
     let id = HomeId::new();
-    let aside = state.join(format!("{ID}.{id}"));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+    let temporary = state.join(format!("{ID}.{id}"));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     writeln!(file, "{id}")?;
     file.sync_all()?;
-    let linked = std::fs::hard_link(&aside, path);
-    std::fs::remove_file(&aside)?;
+    let linked = std::fs::hard_link(&temporary, path);
+    std::fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),

@@ -1,52 +1,57 @@
-//! A process by what tells it from another with its number: when it started, and on which boot of which machine.
+//! The identity of a process: its PID, its start time, and the boot of its machine. A PID alone may be reused.
 //!
-//! How long ago something was heard of it says nothing: a quiet process is not a dead one.
+//! The time since its last sign of life proves nothing: a quiet process is not a dead one.
 
 use std::fs;
 
 use crate::store::Join;
 
-/// A process, wherever it is.
+/// A process on any machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its number.
+    /// The PID.
     pub pid: u32,
-    /// When it started, as its system counts.
+    /// When it started, in the system's own units.
     pub started: Option<String>,
-    /// The machine.
+    /// The host name.
     pub host: Option<String>,
-    /// Which boot of the machine.
+    /// The id of the machine's boot.
     pub boot: Option<String>,
 }
 
-/// Whether a process is there.
+/// The liveness of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It is.
+    /// It is running.
     Alive,
-    /// It ended, or its machine did.
+    /// It ended, or its machine was rebooted.
     Dead,
-    /// It is on another machine, which alone can tell.
+    /// It is on another machine, and only that machine knows.
     Elsewhere,
     /// The system does not tell.
     Unknown,
 }
 
 impl Join {
-    /// The process with this number on this machine.
+    /// Returns the identity of the process with this PID on this machine.
     pub fn identify(&self, pid: u32) -> Identity {
-        let told = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let non_empty = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let host = fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        Identity { pid, started: started(pid), host: host.and_then(|host| told(&host)), boot: told(&self.boot) }
+        Identity {
+            pid,
+            started: started(pid),
+            host: host.and_then(|host| non_empty(&host)),
+            boot: non_empty(&self.boot),
+        }
     }
 
-    /// Whether a process is there.
+    /// Returns whether a process is alive.
     pub fn liveness(&self, of: &Identity) -> Liveness {
         judge(of, &self.identify(of.pid))
     }
 }
 
-/// Whether a process is the one that has its number here now.
+/// Compares a process with the one that has its PID here now.
 fn judge(of: &Identity, here: &Identity) -> Liveness {
     if of.host.is_none() || of.boot.is_none() || here.host.is_none() || here.boot.is_none() {
         return Liveness::Unknown;
@@ -58,13 +63,13 @@ fn judge(of: &Identity, here: &Identity) -> Liveness {
     if is_same { Liveness::Alive } else { Liveness::Dead }
 }
 
-/// When a process started; nothing where there is none, or it has ended and only its parent has not noticed.
+/// Returns when a process started. `None` if it does not exist, or is a zombie.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses, and may hold any of them itself.
+    // The name of the program is in parentheses and may contain parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let is_there = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
-    fields.nth(18).filter(|_| is_there).map(str::to_owned)
+    let is_running = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
+    fields.nth(18).filter(|_| is_running).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -77,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn a_number_alone_names_no_process() {
+    fn a_pid_alone_does_not_identify_a_process() {
         let of = process("1", "here", "a");
         assert_eq!(judge(&of, &of), Liveness::Alive);
-        assert_eq!(judge(&of, &process("2", "here", "a")), Liveness::Dead, "the number was given again");
+        assert_eq!(judge(&of, &process("2", "here", "a")), Liveness::Dead, "the PID was reused");
         assert_eq!(judge(&of, &process("", "here", "a")), Liveness::Dead);
         assert_eq!(judge(&of, &process("1", "here", "b")), Liveness::Dead, "another boot");
         assert_eq!(judge(&of, &process("1", "there", "a")), Liveness::Elsewhere);

@@ -1,4 +1,4 @@
-//! Questions about a home that change nothing.
+//! Queries about a home that change nothing.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,69 +13,70 @@ use crate::error::{Error, Result};
 use crate::process::ProcessState;
 use crate::store::Join;
 
-/// Longer than any append holds its lock.
-const HELD_FOR_LONG: Duration = Duration::from_millis(100);
+/// The time to wait for a lock: longer than any append holds it.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
 
-/// The rows one look at the logs takes.
+/// The number of rows per query.
 const PAGE: u32 = 1024;
 
-/// How far the state knows a log.
+/// What the state has recorded of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogStanding {
     /// The session.
     pub session: SessionId,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// Up to where it is folded, and so synced; nothing where it never was in this epoch.
+    /// The end of the folded bytes, which are synced. `None` if it was never folded in this epoch.
     pub folded_to: Option<Position>,
-    /// Someone may have appended behind that.
+    /// True if bytes may have been appended after that.
     pub is_marked: bool,
-    /// Its path, beneath the state directory.
+    /// Its path, relative to the state directory.
     pub(crate) path: String,
     /// The position of the first byte of its file.
     pub(crate) base: Position,
 }
 
 impl Join {
-    /// Whether a session's log is the one that the state knows.
+    /// Compares a session's log with the recorded state.
     pub fn standing_of(&self, session: &SessionId) -> Result<LogIdentity> {
         Ok(self.read_log(session)?.loss.map_or(LogIdentity::Same, |loss| loss.standing))
     }
 
-    /// Whether a session's log is closed to appends because the disk failed a writer.
+    /// Returns true if a session's log is closed to appends because a write or sync failed.
     pub fn is_poisoned(&self, session: &SessionId) -> Result<bool> {
         let stat = self.known(session)?.stat(&self.disk)?;
         Ok(stat.is_some_and(|stat| stat.is_poisoned()))
     }
 
-    /// Who holds a session's log for longer than an append takes: nobody, someone, or a process that can be named.
+    /// Returns the holder of a session's log lock: `None` if it is free, `Some(None)` if the holder is unknown. A lock
+    /// that is held only for an append does not count.
     pub fn log_holder(&self, session: &SessionId) -> Result<Option<Option<u32>>> {
         let reader = match self.known(session)?.reader(&self.disk) {
             Ok(Some(reader)) => reader,
             Ok(None) | Err(Error::Log(LogError::NotALog { .. })) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match reader.stable_end(HELD_FOR_LONG) {
+        match reader.stable_end(LOCK_WAIT) {
             Ok(_) => Ok(None),
             Err(LogError::Busy { holder, .. }) => Ok(Some(holder)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The size of a session's log; nothing where it has no file yet.
+    /// Returns the size of a session's log. `None` if it has no file yet.
     pub fn log_bytes(&self, session: &SessionId) -> Result<Option<u64>> {
         let stat = self.known(session)?.stat(&self.disk)?;
         Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
-    /// What derived rows say of a session's log; nothing where it was never folded.
-    pub fn figures(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
+    /// Returns the derived row of a session's log. `None` if it was never folded.
+    pub fn catalog_row(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
         Ok(self.known(session)?.catalog)
     }
 
-    /// How far the state knows each log of this home, as of one moment and without opening any.
+    /// Returns what the state has recorded of each log of this home, in one snapshot and without opening a log.
     ///
-    /// What was acknowledged before this call is in the folded part, or its log is marked.
+    /// Everything that was acknowledged before this call is in the folded part, or its log is marked.
     pub fn log_standings(&self) -> Result<Vec<LogStanding>> {
         self.state.read(|tx| {
             let home = self.home;
@@ -96,7 +97,7 @@ impl Join {
                 let is_last = rows.len() < PAGE as usize;
                 logs.extend(rows.into_iter().map(|row| LogStanding {
                     is_marked: marked.contains(&row.session_id),
-                    // Rows of an older epoch speak of bytes that are no longer there.
+                    // Rows of an older epoch describe bytes that are no longer there.
                     folded_to: row.folded.filter(|(epoch, _)| *epoch == row.epoch).map(|(_, position)| position),
                     epoch: row.epoch,
                     session: row.session_id,
@@ -110,19 +111,19 @@ impl Join {
         })
     }
 
-    /// Whether a process that set a mark is still there.
+    /// Returns the state of a process that set a mark.
     pub fn process_state(&self, process: ProcessId) -> Result<ProcessState> {
         self.process.look(process)
     }
 
-    /// Whether a log that no session names is one that an import left when it died.
+    /// Returns true if a log without a session is the draft of an import that died.
     pub fn is_draft(&self, path: &str) -> Result<bool> {
         let path = Path::new(path);
         let stat = self.disk.stat(path).map_err(LogError::io("examine", path))?;
         Ok(stat.is_some_and(|stat| stat.is_draft()))
     }
 
-    /// Every log file there is, whether or not a session names it.
+    /// Returns every log file, with or without a session.
     pub fn log_files(&self) -> Result<Vec<String>> {
         let list = |at: &Path| self.disk.list(at).map_err(LogError::io("list", at));
         let root = Path::new("sessions");

@@ -1,10 +1,10 @@
-//! The join: it sees to it that neither store names what the other does not have.
+//! The join: neither store names something that the other does not have.
 //!
-//! Two directions, one rule each. A row that points at the log is written after the bytes it names are synced (I1). A
-//! line that tells of a row goes through an outbox row in the transaction of that row, and is copied to the log after
-//! the commit, once. Everything here holds after a crash at any call; the crash harness is the proof.
+//! Two directions, one rule each. A row that points at the log is written after the bytes that it names are synced
+//! (I1). A line about a row is inserted into the outbox in the transaction of that row, and is appended to the log
+//! after the commit, once. Both hold after a crash at any call; the crash harness proves it.
 //!
-//! Not here: what a run, a gate or a message means.
+//! The meaning of runs, gates and messages belongs to other crates.
 
 mod adopt;
 mod append;
@@ -21,6 +21,7 @@ mod home;
 mod identity;
 mod inspect;
 mod life;
+mod line_order;
 mod loss;
 mod marks;
 mod note;
@@ -38,7 +39,6 @@ mod seal;
 mod states;
 mod step;
 mod store;
-mod telling;
 mod transact;
 mod verify;
 

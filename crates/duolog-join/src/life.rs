@@ -1,4 +1,4 @@
-//! The life of a log: made, written, cut, replaced, deleted. A path and an epoch name one log for ever.
+//! The life of a log: created, written, cut, replaced, deleted. A path and an epoch name one log for ever.
 //!
 //! | event | before → after | under | epoch | what is kept |
 //! |---|---|---|---|---|
@@ -16,13 +16,14 @@
 //! | finish a deletion | stale → made | log lock over unlink, if the row still says `unlink_due`; then the row is cleared, synced | same | |
 //! | delete the session | any → none | log lock over tombstone and unlink; then the row goes | retired | nothing |
 //!
-//! Every change of a file that writers may have open happens under its lock, together with the row that tells of it: who
-//! waits for the lock finds another file, or asks the state and finds another epoch. An epoch is never used twice: a log
-//! that begins after a deletion begins above all epochs that were deleted. A path is never given to a second session.
+//! Every change of a file that writers may have open happens under its lock, together with the row that describes it. A
+//! process that waited for the lock finds another file, or reads the state and finds another epoch. An epoch is never
+//! used twice: a log that begins after a deletion begins above all deleted epochs. A path is never given to a second
+//! session.
 //!
-//! While a row says `unlink_due`, a file at the path is of the previous epoch. Readers take it for absent; whoever opens the
-//! log for writing, asks for the deletion again or opens the home finishes the deletion first. No file of the new epoch is
-//! made before the row is cleared.
+//! While a row has `unlink_due`, a file at the path belongs to the previous epoch. Readers treat it as absent. A
+//! process that opens the log for writing, repeats the deletion or opens the home finishes the deletion first. No file
+//! of the new epoch is created before the row is cleared.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -42,31 +43,31 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Leftover, Result};
 use crate::operation::retire_operations;
 use crate::project::Derived;
-use crate::rows::{empty_row, leave_responses, write_rows};
+use crate::rows::{empty_row, release_responses, write_rows};
 use crate::store::{Join, Known, known, place_of};
 use crate::transact::{IdempotencyKey, Write};
 
-/// What a log's file is called after.
+/// The parts of a log's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stem {
-    /// The folder: a safe name.
+    /// The directory: a safe name.
     pub scope: String,
-    /// The file, without its ending: a safe name.
+    /// The file name without its extension: a safe name.
     pub file: String,
-    /// The name that the file's was made from, which tells it from others that came out alike.
+    /// The original name, which distinguishes names with the same safe form.
     pub name: String,
 }
 
-/// A session to be.
+/// A session to create.
 #[derive(Clone, Debug)]
 pub struct NewLog {
-    /// Its row; where the log is, is filled in here.
+    /// Its row. The columns of the log's location are set here.
     pub row: SessionRow,
-    /// What its file is called after.
+    /// The parts of its file name.
     pub stem: Stem,
 }
 
-/// A session to be, and where its log may stand.
+/// A session to create, with the free paths for its log.
 #[derive(Clone)]
 pub struct PlannedLog {
     row: SessionRow,
@@ -78,18 +79,18 @@ pub struct PlannedLog {
 #[derive(Clone)]
 pub(crate) struct FreePath {
     pub(crate) path: PathBuf,
-    /// A file stands there that an import left when it died, if no session has the path.
+    /// If no session has the path: a draft of an import that died is there.
     has_draft: bool,
 }
 
 impl FreePath {
-    /// Removes what an import left at a path that is taken now: none can be about to commit there any more.
+    /// Deletes the draft of an import at a path that is taken now: no import can commit there any more.
     pub(crate) fn clear(&self, disk: &dyn Disk) -> Result<()> {
         if !self.has_draft {
             return Ok(());
         }
         match disk.unlink(&self.path) {
-            // The transaction ran before.
+            // The transaction ran before and was retried.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             other => Ok(other.map_err(LogError::io("remove", &self.path))?),
         }
@@ -97,7 +98,7 @@ impl FreePath {
 }
 
 impl PlannedLog {
-    /// Makes the session, with a path that no other ever had. It is as planned each time that a transaction runs again.
+    /// Inserts the session, with a path that no other session ever had. It can run again if the transaction is retried.
     pub fn insert(&self, tx: &mut Tx<'_>) -> Result<SessionRow> {
         let mut row = self.row.clone();
         insert_at_free(tx, &mut row, &self.free)?.clear(&*self.disk)?;
@@ -108,61 +109,61 @@ impl PlannedLog {
     }
 }
 
-/// What went with a session.
+/// The result of the deletion of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
     /// The session.
     pub id: SessionId,
-    /// What it was called.
+    /// Its name.
     pub name: Option<String>,
-    /// How many bytes its log had.
+    /// The size of its log in bytes.
     pub bytes: u64,
-    /// What its conversations came to.
+    /// The size of its conversations.
     pub conversations: Conversations,
 }
 
-/// What a session's conversations come to.
+/// The size of a session's conversations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversations {
-    /// How many branches.
+    /// The number of branches.
     pub branches: u64,
-    /// How many messages, each counted once.
+    /// The number of messages, each counted once.
     pub messages: u64,
 }
 
-/// A log that was taken away from a session that stays.
+/// A deleted log whose session stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedLog {
     /// The session.
     pub id: SessionId,
-    /// What it was called.
+    /// Its name.
     pub name: Option<String>,
-    /// How many bytes it had.
+    /// The size of the log in bytes.
     pub bytes: u64,
     /// The epoch of the log that begins now.
     pub epoch: Epoch,
 }
 
-/// What making a session answers: by the id it is found again.
+/// The stored answer of creating a session: its id.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct CreatedSession {
     pub(crate) id: SessionId,
     #[serde(skip)]
     pub(crate) row: Option<SessionRow>,
 }
 
-/// What raising the epoch of a log came to.
+/// The result of raising the epoch of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Raised {
-    /// Bytes that someone may have seen are gone; this is the epoch from now on.
-    To(Epoch),
-    /// The log is the one that is meant: nothing changed, or somebody deleted or repaired it on purpose.
-    OnPurpose,
+pub(crate) enum EpochChange {
+    /// Bytes that a reader may have seen are lost; this is the new epoch.
+    Raised(Epoch),
+    /// Nothing was lost: the log is unchanged, or a user deleted or repaired it.
+    Expected,
 }
 
-/// How much of a log outlives an event that raises its epoch, by the record of the event.
+/// Returns how much of a log is kept by an event that raises its epoch, from the record of the event.
 ///
-/// `None` if the event raises no epoch.
+/// `None` if the event does not raise the epoch.
 pub(crate) fn kept_to(action: RepairAction, position: Position) -> Option<Position> {
     match action {
         RepairAction::Missing | RepairAction::Replaced | RepairAction::Deleted => Some(Position::ZERO),
@@ -172,28 +173,28 @@ pub(crate) fn kept_to(action: RepairAction, position: Position) -> Option<Positi
 }
 
 impl Join {
-    /// Makes a session: its row, with a path that no other session ever had, whatever the case of its letters.
+    /// Creates a session: its row, with a path that no other session ever had, compared case-insensitively.
     ///
-    /// There is no file until the first append; an absent file is an empty log. Fails where the name is taken.
+    /// There is no file until the first append; an absent file is an empty log. It is an error if the name is taken.
     pub fn create(&self, new: NewLog, durability: Durability) -> Result<SessionRow> {
         self.create_once(None, new, durability)
     }
 
-    /// Makes a session, under a key where one is given: asked again, it answers with the session that it made.
+    /// Creates a session, under a key if one is given: a retry returns the session that was created first.
     pub fn create_once(&self, key: Option<IdempotencyKey>, new: NewLog, durability: Durability) -> Result<SessionRow> {
         let planned = self.plan(new)?;
-        let made: Made = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
+        let created: CreatedSession = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
             let row = planned.insert(tx)?;
-            Ok((Made { id: row.id.clone(), row: Some(row) }, Vec::new()))
+            Ok((CreatedSession { id: row.id.clone(), row: Some(row) }, Vec::new()))
         })?;
-        match made.row {
+        match created.row {
             Some(row) => Ok(row),
-            None => self.known(&made.id).map(|known| known.row),
+            None => self.known(&created.id).map(|known| known.row),
         }
     }
 
-    /// Looks where the log of a session to be may stand, so that a transaction can make the session together with the
-    /// rows that need it.
+    /// Finds free paths for the log of a new session, so that a transaction can create the session together with other
+    /// rows.
     pub fn plan(&self, new: NewLog) -> Result<PlannedLog> {
         let NewLog { mut row, stem } = new;
         let free = self.free_paths(&stem, &row.id)?;
@@ -202,17 +203,17 @@ impl Join {
         Ok(PlannedLog { row, free, disk: Arc::clone(&self.disk) })
     }
 
-    /// The paths that a log called so may have, those left out where a file stands already.
+    /// Returns the paths that a log with this name may have, without those where a file exists.
     ///
-    /// A file without a row is someone's; a new session must not begin with its lines. Paths of two states of one home
-    /// differ, so that a path is one session's in the whole home.
+    /// A file without a row belongs to someone; a new session must not begin with its lines. The paths of two states of
+    /// one home differ, so that a path belongs to one session in the whole home.
     pub(crate) fn free_paths(&self, stem: &Stem, id: &SessionId) -> Result<Vec<FreePath>> {
         let folder = Path::new("sessions").join(&stem.scope);
         let (mut free, state) = (Vec::new(), self.file_suffix()?);
-        // The last one is nobody's: there is always a free path, however often a name was used and deleted.
+        // The last suffix is unique: there is always a free path, however often a name was used and deleted.
         let unique = SessionId::new();
-        let marks = [stem.name.as_str(), id.as_str(), unique.as_str()];
-        for file in std::iter::once(stem.file.clone()).chain(marks.map(|mark| with_suffix(&stem.file, mark))) {
+        let suffixes = [stem.name.as_str(), id.as_str(), unique.as_str()];
+        for file in std::iter::once(stem.file.clone()).chain(suffixes.map(|suffix| with_suffix(&stem.file, suffix))) {
             let path = folder.join(format!("{file}{state}.jsonl"));
             match self.disk.stat(&path).map_err(LogError::io("examine", &path))? {
                 None => free.push(FreePath { path, has_draft: false }),
@@ -227,20 +228,20 @@ impl Join {
         Ok(free)
     }
 
-    /// What a session's conversations come to.
+    /// Returns the size of a session's conversations.
     pub fn conversations_of(&self, session: &SessionId) -> Result<Conversations> {
         Ok(self.state.read(|tx| conversations(tx, session))?)
     }
 
-    /// Takes the log of a session away and leaves the session: its epoch is raised, and a record says who asked for it.
+    /// Deletes the log of a session and keeps the session: its epoch is raised, and the deletion is recorded.
     ///
-    /// Both happen under the log's lock, the epoch first: the other way round it would look as if someone had lost the log.
-    /// Should the process die in between, whoever opens the log next finishes it.
+    /// Both happen under the log's lock, the epoch first: in the other order it would look like a loss of the log. If
+    /// the process dies in between, the next process that opens the log finishes the deletion.
     pub fn remove_log(&self, session: &SessionId, detail: Option<&str>) -> Result<RemovedLog> {
         self.remove_log_once(None, session, detail)
     }
 
-    /// Takes the log of a session away, under a key where one is given. It is answered with the epoch.
+    /// Deletes the log of a session, under a key if one is given. The answer has the new epoch.
     pub fn remove_log_once(
         &self,
         key: Option<&IdempotencyKey>,
@@ -252,10 +253,10 @@ impl Join {
         }
         let _no_backup = self.keep_backups_out()?;
         loop {
-            // Another who asks the same may be inside.
+            // Another process with the same request may be at work.
             if let Some(answer) = key.map_or(Ok(None), |key| self.answer_to(key))? {
                 return match self.finish_deletion(session) {
-                    // It was deleted since, with its log.
+                    // The session was deleted since, with its log.
                     Ok(_) | Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(answer),
                     Err(error) => Err(error),
                 };
@@ -268,7 +269,8 @@ impl Join {
                 if !record.is_current()? {
                     return Err(LogError::Replaced(place.path.clone()));
                 }
-                // What was claimed behind the end was never written; what was written is answered for ever.
+                // Claims after the end were never written and are released; the answers of written operations are kept
+                // for ever.
                 record.settle_claims(Reader::open(&self.disk, &place)?.as_ref(), end)?;
                 let mut repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
                 repair.bytes = end.0;
@@ -280,7 +282,7 @@ impl Join {
                 let answer = removed_log(&known, end);
                 let raised = self.raise_epoch_at(session, epoch, repair, key.map(|key| (key, &answer)));
                 if !raised.map_err(|error| LogError::Record(Box::new(error)))? {
-                    // The log is another one by now.
+                    // The log was replaced meanwhile.
                     return Err(LogError::Replaced(place.path.clone()));
                 }
                 removed = Some(end);
@@ -288,7 +290,8 @@ impl Join {
             };
             match duolog_log::remove(&self.disk, &place, &self.limits, raise) {
                 Ok(()) => {}
-                // The log is deleted since its epoch was raised: the next writer or the next opening removes the file.
+                // The log is deleted since its epoch was raised. The next writer or the next open of the home removes
+                // the file.
                 Err(error) if removed.is_some() => {
                     return Err(Error::from(error).after_deletion(session, Leftover::LogFile));
                 }
@@ -296,7 +299,7 @@ impl Join {
                 Err(error) => return Err(error.into()),
             }
             match self.note_unlinked(session, epoch.next()) {
-                // Whoever opens the log next looks for the file once more.
+                // The next process that opens the log looks for the file again.
                 Ok(_) | Err(Error::State(duolog_state::Error::Busy { .. })) => {}
                 Err(error) if error.is_full() => {}
                 Err(error) => return Err(error.after_deletion(session, Leftover::LogNote)),
@@ -307,14 +310,14 @@ impl Join {
                 self.raise_epoch_at(session, epoch, repair, None)?;
             }
             if let Some(open) = self.open.get(session) {
-                // Whoever appends here next opens the log that begins now.
+                // The next append in this process opens the new log.
                 self.open.let_go(session, &open);
             }
             return Ok(removed_log(&known, end));
         }
     }
 
-    /// What is known of a log of this home, once a deletion of it that was begun is finished.
+    /// Returns a log of this home, after finishing a deletion that was begun.
     pub(crate) fn current(&self, session: &SessionId) -> Result<Known> {
         loop {
             let known = self.known(session)?;
@@ -325,8 +328,7 @@ impl Join {
         }
     }
 
-    /// Returns what is known of a log, for the deletion of it that is asked for: a deletion before it that cannot be
-    /// finished is an error that says so.
+    /// Returns a log of this home, for its deletion. If an earlier deletion cannot be finished, the error says so.
     fn finish_deletion(&self, session: &SessionId) -> Result<Known> {
         loop {
             let known = self.known(session)?;
@@ -338,7 +340,7 @@ impl Join {
         }
     }
 
-    /// Unlinks the file that a deletion of the log left; false if there is none to unlink.
+    /// Unlinks the file that a deletion of the log left. Returns false if there is nothing to unlink.
     pub(crate) fn finish_unlink(&self, known: &Known) -> Result<bool> {
         let (session, epoch) = (&known.row.id, known.row.log_epoch);
         if !known.row.unlink_due {
@@ -346,10 +348,11 @@ impl Join {
         }
         let is_due = |_| {
             let id = session.clone();
-            // Synced first: the row may be of a commit whose sync failed, and a power cut must not keep only the unlink.
+            // Synced first: the row may come from a commit whose sync failed, and a power cut must not keep only the
+            // unlink.
             let due = self.write(Durability::Power, move |tx| Ok(sessions::confirm_unlink(tx, &id, epoch)?));
             let is_due = due.map_err(|error| LogError::Record(Box::new(error)))?;
-            // Another was faster, and the file may be of the new epoch.
+            // Another process was faster, and the file may be of the new epoch.
             if is_due { Ok(()) } else { Err(LogError::Replaced(known.place().path)) }
         };
         match duolog_log::remove(&self.disk, &known.place(), &self.limits, is_due) {
@@ -360,24 +363,26 @@ impl Join {
         Ok(true)
     }
 
-    /// Notes that the file of the previous epoch is gone. Synced: the note must outlive the lines of the new file.
+    /// Records that the file of the previous epoch is gone. Synced, because the record must outlive the lines of the
+    /// new file.
     fn note_unlinked(&self, session: &SessionId, epoch: Epoch) -> Result<bool> {
         let id = session.clone();
         self.write(Durability::Power, move |tx| Ok(sessions::note_unlinked(tx, &id, epoch)?))
     }
 
-    /// Raises the epoch from the one the caller saw. Whoever did so first, its record stands.
-    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Raised> {
+    /// Raises the epoch from `epoch`. If another process has raised it, that process's record is kept.
+    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<EpochChange> {
         if self.raise_epoch_at(session, epoch, repair, None)? {
-            return Ok(Raised::To(epoch.next()));
+            return Ok(EpochChange::Raised(epoch.next()));
         }
         let row = self.known(session)?.row;
         let noted = self.repairs_of(session)?;
         let lost = noted.iter().any(|row| row.repair.epoch == epoch && row.repair.action.is_loss());
-        Ok(if lost && row.log_epoch > epoch { Raised::To(row.log_epoch) } else { Raised::OnPurpose })
+        Ok(if lost && row.log_epoch > epoch { EpochChange::Raised(row.log_epoch) } else { EpochChange::Expected })
     }
 
-    /// Raises the epoch and settles all that spoke of the old one; false where it is another by now, or the session is gone.
+    /// Raises the epoch and updates all rows of the old one. Returns false if the epoch was raised before, or the
+    /// session is deleted.
     fn raise_epoch_at(
         &self,
         session: &SessionId,
@@ -397,19 +402,19 @@ impl Join {
                 operations::insert(tx, &OperationRow { created_at, ..answer.clone() })?;
             }
             repairs::note(tx, &repair)?;
-            leave_responses(tx, &id)?;
+            release_responses(tx, &id)?;
             if repair.action == RepairAction::Deleted {
                 if !mutant::is(Mutant::UnlinkForgotten) {
                     sessions::owe_unlink(tx, &id, epoch.next())?;
                 }
-                // The lines that wait are of the log that goes; what operations were answered stands.
+                // The pending lines belong to the deleted log; the answers of operations are kept.
                 outbox::forget(tx, &id)?;
             } else if let Some(kept) = kept_to(repair.action, repair.position) {
                 for row in operations::beyond(tx, &id, epoch, kept)? {
                     operations::unclaim(tx, &row, row.lines_done)?;
                 }
             }
-            // Counts of what is gone must not stay; what is left is folded anew.
+            // Counts of lost bytes must not stay; what is left is folded again.
             let rows = Derived::new(empty_row(&known(tx, &id)?)).rows();
             write_rows(tx, None, &rows)?;
             behind::mark_for_nobody(tx, &id, &home, at)?;
@@ -417,14 +422,15 @@ impl Join {
         })
     }
 
-    /// Deletes a session: a tombstone and a record of what goes first, then the files, then the row.
+    /// Deletes a session: first a tombstone and a record, then the files, then the row.
     ///
-    /// A crash in between is finished when the home is opened next. Where the log is in use, nothing is changed.
+    /// If the process dies in between, the next open of the home finishes the deletion. If the log is in use, nothing
+    /// is changed.
     pub fn delete(&self, session: &SessionId) -> Result<Deleted> {
         self.delete_once(None, session)
     }
 
-    /// Deletes a session, under a key where one is given. It is answered by the tombstone.
+    /// Deletes a session, under a key if one is given. The answer is stored with the tombstone.
     pub fn delete_once(&self, key: Option<IdempotencyKey>, session: &SessionId) -> Result<Deleted> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
@@ -432,7 +438,7 @@ impl Join {
         if let Some(answer) = key.as_ref().map_or(Ok(None), |key| self.answer_to(key))? {
             let row = self.state.read(|tx| sessions::find(tx, session))?;
             if row.is_some_and(|row| row.deleted_at.is_some()) {
-                // It died before the files were gone.
+                // The process died before the files were removed.
                 self.delete(session)?;
             }
             return Ok(answer);
@@ -443,7 +449,7 @@ impl Join {
         };
         self.own(&row)?;
         let place = place_of(&row);
-        // What is not a log is not ours to remove.
+        // A file that is not a log must not be removed.
         Reader::open(&self.disk, &place)?;
         let mut entombed = None;
         let again = key.clone();
@@ -455,7 +461,7 @@ impl Join {
         let removed = duolog_log::remove(&self.disk, &place, &self.limits, entomb);
         let deleted = match (entombed, removed) {
             (Some(deleted), Ok(())) => deleted,
-            // Opening the home removes the file.
+            // The next open of the home removes the file.
             (Some(_), Err(error)) => {
                 return Err(Error::from(error).after_deletion(session, Leftover::SessionFile));
             }
@@ -466,7 +472,7 @@ impl Join {
         };
         let (id, path) = (session.clone(), row.log_path);
         match self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?)) {
-            // It is deleted since the tombstone: opening the home removes the row.
+            // The session is deleted since the tombstone; the next open of the home removes the row.
             Err(error) if error.is_busy() || error.is_full() => {}
             Err(error) => return Err(error.after_deletion(session, Leftover::SessionRow)),
             Ok(()) => {}
@@ -477,7 +483,7 @@ impl Join {
         Ok(deleted)
     }
 
-    /// The answer of a request whose retry was faster; otherwise the error of a session that is gone, or any other error.
+    /// Returns the answer of a concurrent call with the same key, if the session is gone; otherwise the error.
     fn answered_meanwhile(&self, key: Option<&IdempotencyKey>, error: Error) -> Result<Deleted> {
         let Some(key) = key.filter(|_| matches!(error, Error::NoSession(_) | Error::Deleted(_))) else {
             return Err(error);
@@ -485,8 +491,8 @@ impl Join {
         self.answer_to(key)?.ok_or(error)
     }
 
-    /// Takes back a session that was made for an append that failed, and the answer under the key of the request. Returns
-    /// false if it stays, because its log has a byte or somebody else uses it.
+    /// Undoes the creation of a session for an append that failed, and deletes the answer under the key. Returns false
+    /// if the session stays, because its log has bytes or it is in use.
     pub fn unmake(&self, key: Option<&IdempotencyKey>, session: &SessionId) -> Result<bool> {
         let known = self.known(session)?;
         self.own(&known.row)?;
@@ -498,7 +504,7 @@ impl Join {
             let (id, path, epoch, at) = (row.id.clone(), row.log_path.clone(), row.log_epoch, self.clock.now());
             let (key, home) = (key.cloned(), self.home);
             self.write(Durability::Power, move |tx| {
-                // In an epoch whose log is empty no operation was done; its claims go with the session.
+                // In an epoch with an empty log no operation was done; its claims are deleted with the session.
                 let is_used = conversations(tx, &id)? != Conversations::default()
                     || !outbox::pending(tx, &id, &home, 1)?.is_empty()
                     || !sessions::names_log(tx, &id, &path, epoch)?;
@@ -527,8 +533,8 @@ impl Join {
         Ok(true)
     }
 
-    /// Puts the tombstone of a session and the record of what goes. The caller holds the lock of its log, which ends at
-    /// `end`: where the log is in use, nothing is changed.
+    /// Writes the tombstone of a session and the record of its deletion. The caller holds the lock of its log, which
+    /// ends at `end`.
     fn entomb(&self, key: Option<IdempotencyKey>, row: &SessionRow, end: Position) -> Result<Deleted> {
         let (id, path, at) = (row.id.clone(), row.log_path.clone(), self.clock.now());
         let (name, bytes) = (row.name.clone(), end.0);
@@ -538,26 +544,26 @@ impl Join {
         self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
             let conversations = conversations(tx, &id)?;
             if sessions::tombstone(tx, &id, &path, at)? {
-                // What goes is known now: whoever finishes after a crash may find no file.
-                let detail = Some(told(name.as_deref(), conversations)).filter(|told| !told.is_empty());
+                // The sizes are recorded now: a process that finishes after a crash may find no file.
+                let detail = Some(deletion_detail(name.as_deref(), conversations)).filter(|text| !text.is_empty());
                 repairs::note(tx, &NewRepair { detail, ..repair.clone() })?;
             } else if !is_marked {
-                // It is gone, or another session has its id by now.
+                // It is deleted, or another session has its id now.
                 return Err(Error::NoSession(id.clone()));
             }
             if let Some(row) = sessions::find(tx, &id)?.filter(|row| row.log_path == path) {
                 log_epochs::retire(tx, row.log_epoch)?;
             }
-            leave_responses(tx, &id)?;
+            release_responses(tx, &id)?;
             retire_operations(tx, &named)?;
             Ok((Deleted { id: id.clone(), name: name.clone(), bytes, conversations }, Vec::new()))
         })
     }
 }
 
-/// Adds a session with the first of these paths that no other ever had, in the epoch that a new log begins with.
+/// Inserts a session with the first of these paths that no other session ever had, in the first epoch of a new log.
 ///
-/// What an import left there is the caller's to replace or to clear, before the commit.
+/// The caller replaces or clears the draft at that path before the commit.
 pub(crate) fn insert_at_free<'f>(tx: &mut Tx<'_>, row: &mut SessionRow, free: &'f [FreePath]) -> Result<&'f FreePath> {
     row.log_epoch = if mutant::is(Mutant::EpochsRestart) { Epoch(0) } else { log_epochs::next(tx)? };
     for place in free {
@@ -573,13 +579,13 @@ pub(crate) fn insert_at_free<'f>(tx: &mut Tx<'_>, row: &mut SessionRow, free: &'
     Err(LogError::Io { call: "find a free name for", path, source }.into())
 }
 
-/// The answer to the deletion of a log that ended at `end`.
+/// Returns the answer to the deletion of a log that ended at `end`.
 fn removed_log(known: &Known, end: Position) -> RemovedLog {
     let row = &known.row;
     RemovedLog { id: row.id.clone(), name: row.name.clone(), bytes: end.0, epoch: row.log_epoch.next() }
 }
 
-/// How a session stands from the beginning, for its history.
+/// Returns the first entry of a session's status history.
 fn first_status(row: &SessionRow, status: duolog_types::SessionStatus) -> StatusTransitionRow {
     StatusTransitionRow {
         session_id: row.id.clone(),
@@ -597,12 +603,12 @@ fn conversations(tx: &mut Tx<'_>, session: &SessionId) -> StateResult<Conversati
     Ok(Conversations { branches: branches::count(tx, session)?, messages: pool_segments::count(tx, session)? })
 }
 
-/// What the record of a deletion says went besides the log: the name, and the conversations where there were any.
-fn told(name: Option<&str>, went: Conversations) -> String {
+/// Returns the detail of a deletion's record: the name, and the size of the conversations if there are any.
+fn deletion_detail(name: Option<&str>, deleted: Conversations) -> String {
     let name = name.unwrap_or_default();
-    if went == Conversations::default() {
+    if deleted == Conversations::default() {
         return name.to_owned();
     }
-    let Conversations { branches, messages } = went;
+    let Conversations { branches, messages } = deleted;
     format!("{name}\n{branches} branches, {messages} messages")
 }

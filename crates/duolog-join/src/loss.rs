@@ -1,7 +1,7 @@
-//! Reading a log together with what the state recorded of it: whoever reads a log that lost recorded bytes is told.
+//! Reading a log and comparing it with the recorded state, so that a reader learns of lost bytes.
 //!
-//! Nothing is written here. A loss is recorded by a fold, an append or a repair; from then on the log is a new epoch and is
-//! read as any other, and readers are told of the record until the log or the session is deleted.
+//! Nothing is written here. A fold, an append or a repair records a loss; from then on the log has a new epoch and is
+//! read as any other, and readers get the record until the log or the session is deleted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::inspect::LogStanding;
 use crate::store::{Join, Known, known};
 
-/// Bytes that the state recorded of a log and that the log no longer has.
+/// Recorded bytes that the log no longer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What became of the log.
+    /// What happened to the log.
     pub standing: LogIdentity,
-    /// The number of recorded bytes that are gone.
+    /// The number of lost recorded bytes.
     pub bytes: u64,
 }
 
@@ -29,18 +29,18 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.bytes;
         match self.standing {
-            LogIdentity::Same => write!(f, "the log is as it was recorded"),
-            LogIdentity::Missing => write!(f, "the log file is gone: {bytes} recorded bytes are lost"),
+            LogIdentity::Same => write!(f, "the log is unchanged"),
+            LogIdentity::Missing => write!(f, "the log file is missing: {bytes} recorded bytes are lost"),
             LogIdentity::Shorter(end) => write!(f, "the log was cut at {end}: {bytes} recorded bytes are lost"),
             LogIdentity::Replaced => write!(f, "the log was replaced: {bytes} recorded bytes are lost"),
         }
     }
 }
 
-/// Losses of a log that are on record: the log is a new epoch since, and what is there is the whole of it.
+/// Recorded losses of a log. The log has a new epoch since, and is complete by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedLoss {
-    /// The number of recorded bytes that are gone, of all losses together.
+    /// The number of lost recorded bytes, of all losses.
     pub bytes: u64,
 }
 
@@ -50,26 +50,26 @@ impl fmt::Display for RecordedLoss {
     }
 }
 
-/// A log as a reader finds it.
+/// A log that was opened for reading.
 pub struct ReadLog {
-    /// Reads its file; `None` if it has none.
+    /// The reader of its file. `None` if it has no file.
     pub reader: Option<Reader>,
-    /// The stable end: nothing above it may be shown.
+    /// The stable end: bytes after it must not be shown.
     pub end: Position,
-    /// What the log lacks of what was recorded of it.
+    /// The recorded bytes that the log lacks.
     pub loss: Option<Loss>,
-    /// What the log lost before, as recorded.
+    /// Earlier losses that are recorded.
     pub recorded_loss: Option<RecordedLoss>,
 }
 
 impl Known {
-    /// The number of recorded bytes that a log in this standing lacks.
+    /// Returns the number of recorded bytes that a log with this finding lacks.
     pub(crate) fn bytes_lost(&self, standing: LogIdentity) -> u64 {
         lost_bytes(standing, self.row.log_base, self.watermark.recorded_to)
     }
 }
 
-/// The number of bytes up to `known_to` that a log lacks, which begins at `base`.
+/// Returns the number of bytes up to `known_to` that a log with this base lacks.
 pub(crate) fn lost_bytes(standing: LogIdentity, base: Position, known_to: Position) -> u64 {
     match standing {
         LogIdentity::Same => 0,
@@ -79,7 +79,7 @@ pub(crate) fn lost_bytes(standing: LogIdentity, base: Position, known_to: Positi
 }
 
 impl Join {
-    /// Opens a session's log for reading, and compares it with what the state recorded of it.
+    /// Opens a session's log for reading and compares it with the recorded state.
     pub fn read_log(&self, session: &SessionId) -> Result<ReadLog> {
         let mut left = REOPENINGS_MAX;
         loop {
@@ -89,7 +89,7 @@ impl Join {
             })?;
             self.own(&known.row)?;
             let log = ReadLog { recorded_loss, ..self.read_known(&known)? };
-            // Whoever takes lines away on purpose raises the epoch: then it was another log that was recorded.
+            // A deletion or repair raises the epoch: then the rows described another log.
             if log.loss.is_none() || left == 0 || self.known(session)?.row.log_epoch == known.row.log_epoch {
                 return Ok(log);
             }
@@ -111,14 +111,14 @@ impl Join {
         Ok(ReadLog { reader, end, loss, recorded_loss: None })
     }
 
-    /// The recorded losses of this home's logs.
+    /// Returns the recorded losses of this home's logs.
     pub fn recorded_losses(&self) -> Result<BTreeMap<SessionId, RecordedLoss>> {
         let home = self.home;
         let lost = self.state.read(|tx| repairs::lost_by_session(tx, &home))?;
         Ok(lost.into_iter().map(|(session, bytes)| (session, RecordedLoss { bytes })).collect())
     }
 
-    /// The logs among these that lack folded bytes, with what they lack. Costs a stat for each: for who reads all of them.
+    /// Returns the logs among these that lack folded bytes, with their losses. Costs a stat per log.
     pub fn lost_logs(&self, logs: &[LogStanding]) -> Result<BTreeMap<SessionId, Loss>> {
         let mut lost = BTreeMap::new();
         for log in logs {
@@ -129,13 +129,13 @@ impl Join {
         Ok(lost)
     }
 
-    /// What a log lacks of what was folded of it. Costs what [`Join::loss_at`] does.
+    /// Returns the folded bytes that a log lacks. Costs the same as [`Join::loss_at`].
     pub fn loss_of(&self, log: &LogStanding) -> Result<Option<Loss>> {
         let folded = log.folded_to.map_or(0, |folded_to| folded_to.0.saturating_sub(log.base.0));
         self.loss_at(&log.session, &log.path, folded)
     }
 
-    /// What a log lacks, if its file is gone or shorter than the bytes that were folded of it.
+    /// Returns the loss of a log whose file is missing or shorter than its folded bytes.
     ///
     /// Costs a stat; only a log that is too short is opened.
     pub fn loss_at(&self, session: &SessionId, path: &str, folded_bytes: u64) -> Result<Option<Loss>> {

@@ -1,8 +1,8 @@
-//! Marks: rows that say which sessions have log bytes that nobody has folded yet (R6).
+//! Marks: rows that name the sessions with log bytes that are not folded yet (R6).
 //!
-//! A mark is set before the first append of a burst, by and for this process, and stays until a fold has caught up and no
-//! append was under way meanwhile: also while the log is closed to make room for another. Only its owner deletes it; a dead
-//! owner's go to whoever folds.
+//! This process sets its mark before the first append of a burst. The mark stays until a fold has reached the end and
+//! no append ran meanwhile, also while the log is closed to make room for another. Only its owner deletes it; the marks
+//! of a dead owner are deleted by the next fold.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,18 +31,18 @@ pub(crate) struct Marks {
 pub(crate) struct Mark {
     session: SessionId,
     burst: Mutex<Burst>,
-    /// The lines about rows that this process wrote to the log and that wait for a sync to be forgotten.
+    /// The lines about rows that this process wrote to the log and whose outbox rows wait for a sync.
     copied: Mutex<Vec<CopiedLine>>,
 }
 
 /// The appends under one mark.
 #[derive(Clone, Copy, Default)]
 struct Burst {
-    /// The row is there.
+    /// The row exists.
     set: bool,
     generation: u64,
     in_flight: u32,
-    /// How often an append began or ended: unchanged, nothing was appended since.
+    /// The number of starts and ends of appends: if unchanged, nothing was appended since.
     changes: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct CopiedLine {
     pub(crate) key: OutboxKey,
 }
 
-/// An append under way: while there is one, the mark stays.
+/// A running append. The mark stays while there is one.
 pub(crate) struct Flight<'o>(&'o Mark);
 
 impl Drop for Flight<'_> {
@@ -66,7 +66,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A mark of this process as a fold found it, before it looked at the log.
+/// A mark of this process, read by a fold before it examined the log.
 #[derive(Clone)]
 pub(crate) struct SeenMark {
     pub(crate) mark: Arc<Mark>,
@@ -90,17 +90,17 @@ impl Mark {
         burst.generation = burst.generation.max(generation);
     }
 
-    /// Notes that the row is gone: the session was deleted, and made anew.
+    /// Records that the row is gone: the session was deleted and created again.
     pub(crate) fn note_gone(&self) {
         self.burst.lock().set = false;
     }
 
-    /// The lines about rows that were written to the log and are not forgotten yet.
+    /// Returns the lines about rows that were written to the log and whose outbox rows still exist.
     pub(crate) fn copied(&self) -> MutexGuard<'_, Vec<CopiedLine>> {
         self.copied.lock()
     }
 
-    /// Takes those out that a sync up to `synced` covers, and those of a log that is no more.
+    /// Removes and returns the lines that a sync up to `synced` covers, and drops those of an older epoch.
     pub(crate) fn take_copied(&self, epoch: Epoch, synced: Position) -> Vec<CopiedLine> {
         let mut copied = self.copied();
         copied.retain(|line| line.epoch >= epoch);
@@ -109,8 +109,8 @@ impl Mark {
 }
 
 impl SeenMark {
-    /// Takes the mark off if nothing was appended since it was seen; its row is the caller's to delete. An append that comes
-    /// from now on sets a mark of a later generation, which that does not delete.
+    /// Lifts the mark if nothing was appended since it was read. The caller deletes its row. A later append sets a mark
+    /// of a later generation, which that does not delete.
     pub(crate) fn lift(&self) -> Option<LiftedMark> {
         let mut burst = self.mark.burst.lock();
         if !burst.set || burst.in_flight > 0 || burst.changes != self.changes {
@@ -122,10 +122,10 @@ impl SeenMark {
 }
 
 impl LiftedMark {
-    /// Takes back that the mark was lifted: its row was certainly not deleted.
+    /// Sets the mark again: its row was certainly not deleted.
     pub(crate) fn put_back(&self) {
         let mut burst = self.mark.burst.lock();
-        // An append that came meanwhile has set a later one.
+        // An append that ran meanwhile has set a later one.
         if burst.generation == self.generation {
             burst.set = true;
         }
@@ -137,7 +137,7 @@ impl Marks {
         self.generations.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// The mark on a session, set or not.
+    /// Returns the mark on a session, set or not.
     pub(crate) fn of(&self, session: &SessionId) -> Arc<Mark> {
         let mut marks = self.by_session.lock();
         if let Some(mark) = marks.get(session) {
@@ -148,14 +148,14 @@ impl Marks {
         mark
     }
 
-    /// The mark on a session as it is now, if it is set: for a fold, before it looks at the log.
+    /// Returns the current mark on a session, if it is set: for a fold, before it examines the log.
     pub(crate) fn seen(&self, session: &SessionId) -> Option<SeenMark> {
         let mark = Arc::clone(self.by_session.lock().get(session)?);
         let burst = *mark.burst.lock();
         burst.set.then_some(SeenMark { mark, changes: burst.changes })
     }
 
-    /// The sessions with a mark that is set.
+    /// Returns the sessions with a set mark.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         let set = |(session, mark): (&SessionId, &Arc<Mark>)| mark.is_set().then(|| session.clone());
         let mut sessions: Vec<SessionId> = self.by_session.lock().iter().filter_map(set).collect();
@@ -163,7 +163,7 @@ impl Marks {
         sessions
     }
 
-    /// Forgets a mark that is not set and that nobody uses.
+    /// Removes a mark that is not set and not in use.
     pub(crate) fn forget_unused(&self, session: &SessionId) {
         let mut marks = self.by_session.lock();
         let is_unused = |mark: &Arc<Mark>| Arc::strong_count(mark) == 1 && !mark.is_set() && mark.copied().is_empty();
@@ -178,7 +178,7 @@ impl Marks {
 }
 
 impl Join {
-    /// Announces an append: the session is marked, and stays so until the append is done.
+    /// Announces an append: the session is marked and stays marked until the append is done.
     pub(crate) fn enter<'o>(&self, open: &'o OpenLog) -> Result<Flight<'o>> {
         let mut burst = open.mark.burst.lock();
         burst.in_flight += 1;
@@ -191,7 +191,7 @@ impl Join {
             let generation = row.generation;
             let session = open.session.clone();
             self.write(Durability::Process, move |tx| {
-                // It may be deleted by now, and has no log to be marked.
+                // A session that is deleted now has no log to mark.
                 known(tx, &session)?;
                 Ok(set_mark(tx, &row)?)
             })
@@ -201,17 +201,17 @@ impl Join {
         Ok(flight)
     }
 
-    /// Leaves the marks of this process to whoever folds next, except those of appends under way.
+    /// Gives up the marks of this process to the next fold, except those of running appends.
     pub(crate) fn hand_over(&self) -> Result<()> {
         let (process, home) = (self.process.id(), self.home);
-        let (mut left, mut under_way) = (Vec::new(), Vec::new());
+        let (mut left, mut running) = (Vec::new(), Vec::new());
         let marks: Vec<Arc<Mark>> = self.marks.by_session.lock().values().cloned().collect();
-        // What is set from here on has a later generation, and stays.
+        // Marks that are set from here on have a later generation and stay.
         let up_to = self.marks.generations.load(Ordering::SeqCst);
         for mark in marks {
             let mut burst = mark.burst.lock();
             if burst.set && burst.in_flight > 0 {
-                under_way.push(self.mark_of(&mark.session, burst.generation));
+                running.push(self.mark_of(&mark.session, burst.generation));
             } else if burst.set && burst.generation <= up_to {
                 burst.set = false;
                 left.push(LiftedMark { mark: Arc::clone(&mark), generation: burst.generation });
@@ -222,8 +222,8 @@ impl Join {
         }
         let handed_over = self.write(Durability::Process, move |tx| {
             behind::hand_over(tx, &process, up_to)?;
-            for row in &under_way {
-                // Its session may be gone, and with it the log.
+            for row in &running {
+                // Its session may be deleted, and with it the log.
                 if sessions::find(tx, &row.session_id)?.is_some_and(|row| row.home_id == home) {
                     behind::mark(tx, row)?;
                 }
@@ -241,12 +241,12 @@ impl Join {
         handed_over
     }
 
-    /// A mark of the next generation.
+    /// Returns a mark of the next generation.
     pub(crate) fn new_mark(&self, session: &SessionId) -> BehindRow {
         self.mark_of(session, self.marks.next_generation())
     }
 
-    /// The row of a mark that was lifted.
+    /// Returns the row of a lifted mark.
     pub(crate) fn lifted_row(&self, session: &SessionId, lifted: &LiftedMark) -> BehindRow {
         self.mark_of(session, lifted.generation)
     }
@@ -263,13 +263,13 @@ impl Join {
     }
 }
 
-/// Sets a mark, and says that its session changed.
+/// Sets a mark and updates the session's timestamp.
 pub(crate) fn set_mark(tx: &mut Tx<'_>, mark: &BehindRow) -> std::result::Result<(), duolog_state::Error> {
     behind::mark(tx, mark)?;
     sessions::touch(tx, &mark.session_id, mark.marked_at)
 }
 
-/// Returns true if a mark may be deleted by whoever folds: it is nobody's.
-pub(crate) fn is_nobodys(mark: &BehindRow) -> bool {
+/// Returns true if the mark has no owner, so that any fold may delete it.
+pub(crate) fn has_no_owner(mark: &BehindRow) -> bool {
     mark.process_id == ProcessId::NOBODY
 }

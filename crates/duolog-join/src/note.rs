@@ -1,27 +1,27 @@
-//! What is recorded of a log in `repairs`: torn tails that were mended, and bytes that are gone.
+//! Records in `repairs`: repaired torn tails, and lost bytes.
 
 use duolog_log::{LogIdentity, Mend, MendKind, Recovery};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
-use crate::life::Raised;
+use crate::life::EpochChange;
 use crate::open_log::OpenLog;
 use crate::store::{Join, Known};
 
-/// A change of a log that nobody asked for.
+/// An unexpected change of a log.
 pub(crate) struct LogChange {
     pub(crate) standing: LogIdentity,
-    /// How many recorded bytes are gone.
+    /// The number of lost recorded bytes.
     pub(crate) bytes: u64,
-    /// What people should know besides.
+    /// Further details.
     pub(crate) detail: Option<String>,
 }
 
 impl Join {
-    /// Records what opening a log found. Where bytes that someone may have seen are gone, that is an error, once.
+    /// Records what opening a log found. If bytes that a reader may have seen are lost, returns an error, once.
     ///
-    /// Returns false if the log is another one because somebody asked for that: then it is to be opened anew.
+    /// Returns false if the log was deleted or repaired on purpose: then it must be opened again.
     pub(crate) fn note_recovery(&self, known: &Known, recovery: &Recovery, found: Option<String>) -> Result<bool> {
         let (session, epoch, standing) = (&known.row.id, known.row.log_epoch, recovery.identity);
         if let Some(mend) = recovery.mend {
@@ -32,16 +32,16 @@ impl Join {
         }
         let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: found };
         match self.note_change(session, epoch, change)? {
-            Raised::OnPurpose => Ok(false),
-            Raised::To(epoch) => Err(Error::LogChanged { session: session.clone(), standing, epoch }),
+            EpochChange::Expected => Ok(false),
+            EpochChange::Raised(epoch) => Err(Error::LogChanged { session: session.clone(), standing, epoch }),
         }
     }
 
-    /// Records that a log is not what it was, and raises its epoch.
-    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<Raised> {
+    /// Records that a log has changed, and raises its epoch.
+    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<EpochChange> {
         let LogChange { standing, bytes, detail } = change;
         let (action, position) = match standing {
-            LogIdentity::Same => return Ok(Raised::OnPurpose),
+            LogIdentity::Same => return Ok(EpochChange::Expected),
             LogIdentity::Missing => (RepairAction::Missing, Position::ZERO),
             LogIdentity::Shorter(end) => (RepairAction::Shorter, end),
             LogIdentity::Replaced => (RepairAction::Replaced, Position::ZERO),
@@ -50,13 +50,13 @@ impl Join {
         self.raise_epoch(session, epoch, repair)
     }
 
-    /// Records that a fold found a log not to be what it was.
+    /// Records that a fold found a changed log.
     pub(crate) fn note_loss(&self, known: &Known, standing: LogIdentity) -> Result<()> {
         let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: None };
         self.note_change(&known.row.id, known.row.log_epoch, change).map(drop)
     }
 
-    /// Records what was done to a torn tail.
+    /// Records the repair of a torn tail.
     pub(crate) fn note_mend(&self, session: &SessionId, epoch: Epoch, mend: Mend) -> Result<bool> {
         let action = match mend.kind {
             MendKind::Completed => RepairAction::Completed,
@@ -69,8 +69,8 @@ impl Join {
         self.write(Durability::Power, move |tx| Ok(repairs::note(tx, &repair)?))
     }
 
-    /// Records a mend that an append came upon. The append stands whether or not that can be recorded now: a failure
-    /// here must not look like one of the append, or a retry would double its lines.
+    /// Records the repair of a torn tail that an append found. If that fails, the append is still valid: the failure
+    /// must not look like one of the append, or a retry would duplicate its lines.
     pub(crate) fn note_or_keep(&self, open: &OpenLog, mend: Option<Mend>) {
         for mend in open.writer.take_deferred_mends().into_iter().chain(mend) {
             if self.note_mend(&open.session, open.epoch, mend).is_err() {

@@ -1,4 +1,4 @@
-//! The logs that this process appends to, open: so many and no more (I9).
+//! The open logs that this process appends to, limited in number (I9).
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ pub(crate) struct OpenLog {
     pub(crate) session: SessionId,
     pub(crate) epoch: Epoch,
     pub(crate) writer: Writer,
-    /// What the state knew when the log was opened; bytes above it are known to this writer alone.
+    /// The recorded end when the log was opened. Only this writer knows the bytes after it.
     pub(crate) recorded_to: Position,
     pub(crate) mark: Arc<Mark>,
 }
 
 impl Join {
-    /// The log of a session, open for appending; the session is marked behind before anyone can append.
+    /// Returns the log of a session, open for appending. The session is marked before any append.
     pub(crate) fn open_log(&self, session: &SessionId) -> Result<Arc<OpenLog>> {
-        // A forked process is refused by the writer itself.
+        // After a fork the writer itself returns an error.
         self.state.check_not_stopped()?;
         if let Some(open) = self.open.get(session) {
             return Ok(open);
@@ -50,15 +50,15 @@ impl Join {
                     let open = OpenLog { session: session.clone(), epoch, writer, recorded_to, mark };
                     return Ok(self.open.keep(session.clone(), open));
                 }
-                // Another process changed what this session's log is, on purpose: look again.
+                // Another process replaced this session's log on purpose: try again.
                 Ok((_, false)) | Err(Error::Log(duolog_log::Error::Replaced(_))) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// What is known of a log that is about to be appended to, once the session is marked. A log that this process marked
-    /// before, and closed since, costs no commit.
+    /// Marks a session and returns its log, for appending. If this process has marked the session before, no commit is
+    /// needed.
     fn known_marked(&self, session: &SessionId, mark: &Mark) -> Result<Known> {
         let process = self.process.id();
         if mark.is_set() {
@@ -76,7 +76,7 @@ impl Join {
         let generation = row.generation;
         let known = self.state.write(Durability::Process, move |tx| {
             let mut known = known(tx, &id)?;
-            // A log of another home is refused by the caller; a mark of ours would only mislead that home.
+            // The caller refuses a log of another home; a mark would only mislead that home.
             if known.row.home_id == home {
                 set_mark(tx, &row)?;
                 known.watermark.claimed_to = operations::claimed_to(tx, &id, known.row.log_epoch)?;
@@ -90,13 +90,13 @@ impl Join {
         Ok(known)
     }
 
-    /// Opens the writer of a log as the state knows it.
+    /// Opens the writer of a log with the recorded state.
     pub(crate) fn open_writer(&self, known: &Known) -> Result<(Writer, Recovery)> {
         let record = Arc::new(self.record_of(known));
         Ok(Writer::open_recorded(&self.disk, &known.place(), &known.watermark, &self.limits, record)?)
     }
 
-    /// What the state says of a log, for those who hold its lock.
+    /// Returns the access to the recorded state of a log, for a process that holds its lock.
     pub(crate) fn record_of(&self, known: &Known) -> SessionRecord {
         SessionRecord {
             state: self.state.clone(),
@@ -107,7 +107,7 @@ impl Join {
         }
     }
 
-    /// Closes the logs that nobody uses any more, so that `more` can be opened. Their marks stay.
+    /// Closes logs that are not in use, so that `more` can be opened. Their marks stay.
     pub(crate) fn close_idle(&self, more: usize) -> Result<()> {
         for open in self.open.trim(more) {
             self.note_or_keep(&open, None);

@@ -1,9 +1,9 @@
-//! Appends that can be asked again: the same operation id appends its lines once.
+//! Idempotent appends: an operation id appends its lines once.
 //!
-//! Lines are written as given, so nothing in the log says which operation wrote them. The state does: under the log's
-//! lock, before the first byte is written, the operation claims the place that its lines are about to take. No other
-//! operation can claim it, and nobody can write there first. An operation with a claim is done, unless its writer died
-//! between the claim and the write; the mode of the file tells that, and the length of the log decides it.
+//! Lines are written as given, so nothing in the log tells which operation wrote them. The state does: under the log's
+//! lock, before the first byte is written, the operation claims the byte range of its lines. No other operation can
+//! claim it, and no process can write there first. A claimed operation is done, unless its writer died between the
+//! claim and the write. The mode of the file shows that, and the length of the log decides it.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::append::{Committed, REOPENINGS_MAX};
 use crate::error::{Error, Result};
 use crate::store::Join;
 
-/// What the state says of one log, for its writer.
+/// Access to the recorded state of one log, for its writer.
 pub(crate) struct SessionRecord {
     pub(crate) state: State,
     pub(crate) session: SessionId,
@@ -42,28 +42,28 @@ impl LogRecord for SessionRecord {
         let mut settled = Vec::new();
         for row in beyond.map_err(record_error)? {
             let Some(place) = row.place else { continue };
-            let mut standing = 0;
+            let mut written = 0;
             if let Some(log) = log.filter(|_| place.from < end) {
                 let mut lines = log.lines(place.from, end, self.line_bytes_max)?;
                 while let Some(Item::Line(_) | Item::TooLong { .. }) = lines.next()? {
-                    standing += 1;
+                    written += 1;
                 }
             }
-            settled.push((row, standing));
+            settled.push((row, written));
         }
         if settled.is_empty() {
             return Ok(());
         }
-        let written = self.state.write(Durability::Power, move |tx| {
+        let released = self.state.write(Durability::Power, move |tx| {
             settled
                 .iter()
-                .try_for_each(|(row, standing)| operations::unclaim(tx, row, row.lines_done + standing).map(drop))
+                .try_for_each(|(row, written)| operations::unclaim(tx, row, row.lines_done + written).map(drop))
         });
-        written.map_err(record_error)
+        released.map_err(record_error)
     }
 }
 
-/// The hash of a request to append. A retry may ask for more durability.
+/// Returns the hash of an append. The durability is not part of it: a retry may ask for more.
 fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     if let Some(position) = how.if_position {
@@ -73,18 +73,18 @@ fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
     hasher.update(batch.as_bytes()).finalize().into()
 }
 
-/// The scope of the appends to deleted sessions that were called so.
+/// Returns the scope of the appends to deleted sessions with this user and name.
 fn scope_of_deleted(user: Option<&str>, name: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    // No name holds the byte that ends a part.
+    // No name contains the byte that ends a part.
     for part in [user.unwrap_or("\u{0}"), name] {
         hasher.update(part.as_bytes()).update(&[0xff]);
     }
     format!("deleted/{}", hasher.finalize().to_hex())
 }
 
-/// Keeps the appends that were done in a session which is about to go, by what it can be called: a retry must not create
-/// another session and append there.
+/// Keeps the finished appends of a session that is about to be deleted, under each of its names: a retry must not
+/// create another session and append there.
 pub(crate) fn retire_operations(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
     let of_id = Some((None, row.id.as_str()));
     let of_name = row.name.as_deref().map(|name| (row.user_id.as_deref(), name));
@@ -94,19 +94,19 @@ pub(crate) fn retire_operations(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()>
     Ok(())
 }
 
-/// Why a claim was not made.
+/// The reason why a claim was not made.
 enum Refusal {
     /// Another caller with this operation id was faster.
     Taken,
-    /// The log is another one by now, and this writer was let go of.
+    /// The log was replaced, and this writer was closed.
     Replaced(LogError),
-    /// The state refused, or nobody can tell.
+    /// The state returned an error, or the outcome is unknown.
     Failed(Error),
 }
 
 impl Join {
-    /// Returns an error if this append was done in a session of this user and name that was deleted since. A session can
-    /// be called by its id as well, without a user.
+    /// Returns an error if this append was done in a session of this user and name that has been deleted. A session can
+    /// also be named by its id, without a user.
     pub fn check_append_not_deleted(
         &self,
         (user, name): (Option<&str>, &str),
@@ -122,8 +122,8 @@ impl Join {
         Err(Error::OperationOfDeleted { operation: operation.clone(), session: name.to_owned() })
     }
 
-    /// Returns an error if an event was recorded under an id below this one in a session of this user and name that was
-    /// deleted since.
+    /// Returns an error if an event was recorded under an id that begins with `operation/` in a session of this user
+    /// and name that has been deleted.
     pub fn check_events_not_deleted(&self, (user, name): (Option<&str>, &str), operation: &OperationId) -> Result<()> {
         let scope = scope_of_deleted(user, name);
         if self.state.read(|tx| operations::any_below(tx, &scope, operation))? {
@@ -132,7 +132,7 @@ impl Join {
         Ok(())
     }
 
-    /// Appends `batch` once, however often it is asked with this id.
+    /// Appends `batch` once, however often it is called with this id.
     pub fn append_once(
         &self,
         session: &SessionId,
@@ -143,9 +143,9 @@ impl Join {
         self.append_once_for(session, operation, hash_of(batch, how), batch, how)
     }
 
-    /// Appends the lines that were made from an event once, however often the event comes with this id.
+    /// Appends the lines of an event once, however often the event comes with this id.
     ///
-    /// The request is the event: its lines may differ in a retry, because they have times and ids of their own.
+    /// The event is the request: its lines may differ in a retry, because they have their own timestamps and ids.
     pub fn append_event_once(
         &self,
         session: &SessionId,
@@ -182,7 +182,7 @@ impl Join {
                 return Ok(committed);
             }
             if let Some(claimed) = found.as_ref().and_then(|row| row.place) {
-                if let Some(committed) = self.answer_again(session, &scope, (operation, claimed), batch, how)? {
+                if let Some(committed) = self.repeat_answer(session, &scope, (operation, claimed), batch, how)? {
                     return Ok(committed);
                 }
                 continue;
@@ -211,7 +211,7 @@ impl Join {
         &self,
         session: &SessionId,
         row: &OperationRow,
-        is_there: bool,
+        exists: bool,
         batch: &Batch,
         how: &Append,
     ) -> std::result::Result<Committed, Refusal> {
@@ -224,7 +224,7 @@ impl Join {
         let mut refusal = None;
         let mut claim = |from, to| {
             let row = OperationRow { place: Some(ClaimedPlace { epoch: open.epoch, from, to }), ..row.clone() };
-            match self.claim(session, &path, row.clone(), is_there) {
+            match self.claim(session, &path, row.clone(), exists) {
                 Ok(()) => {
                     *claimed.borrow_mut() = Some(row);
                     Claim::Made
@@ -247,7 +247,7 @@ impl Join {
             Ok(appended) => appended,
             Err(error) => {
                 match refusal {
-                    // The state means another log, also where a deletion failed and its file still stands.
+                    // The state has another log, also if a deletion failed and its file still exists.
                     Some(Refusal::Replaced(error)) => {
                         self.open.let_go(session, &open);
                         return Err(Refusal::Replaced(error));
@@ -267,17 +267,18 @@ impl Join {
         Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
     }
 
-    /// Claims a place for an operation; the caller holds the lock of its log.
+    /// Claims a place for an operation. The caller holds the lock of its log.
     ///
-    /// The claim is synced whatever durability the append has: power loss may keep the lines, and a retry must find them.
+    /// The claim is synced whatever the durability of the append: the lines may survive a power loss, and a retry must
+    /// find them.
     fn claim(
         &self,
         session: &SessionId,
         path: &str,
         row: OperationRow,
-        is_there: bool,
+        exists: bool,
     ) -> std::result::Result<(), Refusal> {
-        let (of, named, path) = (session, path, path.to_owned());
+        let (session_id, log_path, path) = (session, path, path.to_owned());
         let session = session.clone();
         let clock = self.tx_clock();
         let claimed = self.write(Durability::Power, move |tx| {
@@ -285,7 +286,7 @@ impl Join {
             if !sessions::names_log(tx, &session, &path, place.epoch)? {
                 return Ok(None);
             }
-            if is_there {
+            if exists {
                 return Ok(Some(operations::claim(tx, &row.scope, &row.operation_id, place)?));
             }
             let created_at = clock.now(tx)?;
@@ -295,14 +296,15 @@ impl Join {
         match claimed {
             Ok(Some(true)) => Ok(()),
             Ok(Some(false)) => Err(Refusal::Taken),
-            Ok(None) => Err(Refusal::Replaced(LogError::Replaced(PathBuf::from(named)))),
+            Ok(None) => Err(Refusal::Replaced(LogError::Replaced(PathBuf::from(log_path)))),
             Err(error) if error.is_taken() => Err(Refusal::Taken),
-            Err(error) => Err(Refusal::Failed(error.of_session(of))),
+            Err(error) => Err(Refusal::Failed(error.of_session(session_id))),
         }
     }
 
-    /// The answer of an operation that has a place; `None` if its lines are not there, and the claim is taken back.
-    fn answer_again(
+    /// Returns the answer of an operation with a claim. `None` if its lines are not in the log; then the claim is
+    /// released.
+    fn repeat_answer(
         &self,
         session: &SessionId,
         scope: &str,
@@ -310,10 +312,10 @@ impl Join {
         batch: &Batch,
         how: &Append,
     ) -> Result<Option<Committed>> {
-        let is_known = self.stands(session, claimed, how.durability)?;
+        let is_known = self.is_written(session, claimed, how.durability)?;
         if !is_known {
-            // Whoever claimed the place may be writing there, or have died before that: an append of nothing waits for the
-            // first and settles the second.
+            // The claiming process may be writing, or may have died before. An empty append waits for the first case
+            // and settles the second.
             self.append(session, &Batch::default(), &Append::default())?;
         }
         let Some(row) = self.state.read(|tx| operations::find(tx, scope, operation))? else { return Ok(None) };
@@ -330,13 +332,13 @@ impl Join {
         Ok(Some(Committed { lines: batch.len(), start: from, end: to, epoch }))
     }
 
-    /// Whether it can be seen without a change that the lines of a claim stand, and are as durable as asked. The log may be
-    /// closed to appends.
-    fn stands(&self, session: &SessionId, claimed: ClaimedPlace, durability: Durability) -> Result<bool> {
+    /// Returns true if the lines of a claim are certainly in the log, with the requested durability. Changes nothing;
+    /// the log may be closed to appends.
+    fn is_written(&self, session: &SessionId, claimed: ClaimedPlace, durability: Durability) -> Result<bool> {
         let known = self.known(session)?;
         self.own(&known.row)?;
         if claimed.epoch != known.row.log_epoch {
-            // Whoever raised the epoch took the claims back that did not stand.
+            // Raising the epoch released the claims that were not written.
             return Ok(true);
         }
         let Some(reader) = known.reader(&self.disk)? else { return Ok(false) };
@@ -354,7 +356,7 @@ impl Join {
         Ok(!stat.is_poisoned())
     }
 
-    /// The rule that this module replaces, for the harness: lines are an operation's own if they are equal to its lines.
+    /// The rule that this module replaces, for the harness: equal lines at the end belong to the operation.
     fn equal_lines_at_end(&self, session: &SessionId, batch: &Batch) -> Result<Option<Committed>> {
         let Some(reader) = self.reader(session)? else { return Ok(None) };
         let end = reader.stable_end(self.limits.busy_timeout)?;

@@ -1,4 +1,5 @@
-//! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
+//! Lines about rows: inserted into the outbox in the row's transaction, appended to the log after it, exactly once
+//! (R2).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,30 +14,30 @@ use duolog_types::{
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::line_order::BeforeAppend;
 use crate::marks::CopiedLine;
 use crate::open_log::OpenLog;
 use crate::store::Join;
-use crate::telling::First;
 
-/// The rows one drain takes.
+/// The number of rows per query.
 const DRAIN_ROWS: u32 = 256;
 
-/// The lines of one log that may be copied and not yet forgotten; with more they are synced at once.
+/// The number of appended lines of one log whose outbox rows may remain; with more they are synced at once.
 const COPIED_MAX: usize = 32;
 
-/// A line that waits in the outbox for the commit of its row.
+/// A line in the outbox, whose transaction may not be committed yet.
 #[derive(Clone, Debug)]
 pub struct OutboxLine {
     pub(crate) session: SessionId,
     uuid: OutboxId,
     line: String,
-    /// Where its log ended before the commit, if this process has it open.
+    /// The end of its log before the commit, if this process has the log open.
     pub(crate) not_before: Option<(Epoch, Position)>,
 }
 
-/// Has the session's log tell of what this transaction does, as `{"type":"system","subtype":"duolog.<what>",…}`.
+/// Adds a line about this transaction to the session's log: `{"type":"system","subtype":"duolog.<what>",…}`.
 ///
-/// The line gets an id of its own, by which it is known in the log, and the position behind which to look for it.
+/// The line gets its own uuid, which identifies it in the log, and the position after which to search for it.
 pub fn tell(
     tx: &mut Tx<'_>,
     session: &SessionId,
@@ -47,7 +48,7 @@ pub fn tell(
     tell_if_there(tx, session, what, at, fields)?.ok_or_else(|| Error::NoSession(session.clone()))
 }
 
-/// The same, unless there is no such session, or no longer.
+/// Adds a line as [`tell`] does. Returns `None` if the session does not exist or is deleted.
 pub fn tell_if_there(
     tx: &mut Tx<'_>,
     session: &SessionId,
@@ -59,11 +60,11 @@ pub fn tell_if_there(
     let line = line(session, what, uuid, at, fields);
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
     let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
-    let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
-    Ok(is_there.then(|| OutboxLine { session: session.clone(), uuid, line, not_before: None }))
+    let exists = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
+    Ok(exists.then(|| OutboxLine { session: session.clone(), uuid, line, not_before: None }))
 }
 
-/// The line as it will stand in the log.
+/// Returns the line as it is written to the log.
 fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Timestamp, fields: &Map<String, Value>) -> String {
     let (what, session) = (Value::from(format!("duolog.{what}")), Value::from(session.as_str()));
     let mut line = format!(
@@ -82,15 +83,15 @@ fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Timestamp, fields: 
 }
 
 impl Join {
-    /// Writes the lines of a committed change to their logs. What cannot be written now waits, and the next append or
-    /// change of this process that concerns that log tries again first.
-    pub(crate) fn put_told(&self, told: &[OutboxLine]) {
+    /// Appends the lines of a committed change to their logs. Lines that cannot be appended now stay in the outbox; the
+    /// next append or change of this process that concerns the log tries again first.
+    pub(crate) fn append_lines(&self, lines: &[OutboxLine]) {
         if mutant::is(Mutant::NoOutbox) {
-            for told in told {
+            for line in lines {
                 let mut batch = Batch::new(&self.limits);
-                if batch.push(told.line.as_bytes()).is_ok() {
-                    // A mutant: it writes the line without the outbox and forgets it where that fails.
-                    let _ = self.append(&told.session, &batch, &Append::default());
+                if batch.push(line.line.as_bytes()).is_ok() {
+                    // A mutant: it writes the line without the outbox and drops it if that fails.
+                    let _ = self.append(&line.session, &batch, &Append::default());
                 }
             }
             return;
@@ -98,37 +99,37 @@ impl Join {
         if mutant::is(Mutant::LinesLeftWaiting) {
             return;
         }
-        let mut sessions: Vec<&SessionId> = told.iter().map(|told| &told.session).collect();
+        let mut sessions: Vec<&SessionId> = lines.iter().map(|line| &line.session).collect();
         sessions.sort_unstable();
         sessions.dedup();
         for session in sessions {
             let floors: HashMap<OutboxId, (Epoch, Position)> =
-                told.iter().filter_map(|told| Some((told.uuid, told.not_before?))).collect();
-            // A failure undoes nothing: it is kept beside the line for doctor to show.
+                lines.iter().filter_map(|line| Some((line.uuid, line.not_before?))).collect();
+            // A failure does not undo the change. It is recorded with the line, for `doctor`.
             let put = self.put_lines(session, &floors);
-            self.telling.set_owes(session, matches!(&put, Err(error) if !error.is_elsewhere()));
+            self.line_order.set_pending(session, matches!(&put, Err(error) if !error.is_elsewhere()));
         }
     }
 
-    /// Waits until no change of this process is telling of a session, and writes the lines that wait for it: what comes
-    /// now comes after them.
+    /// Waits until no change of this process is about to append lines to a session's log, and appends its pending
+    /// lines: a later append comes after them.
     pub(crate) fn wait_for_lines(&self, session: &SessionId) -> Result<()> {
-        match self.telling.wait(session, self.limits.busy_timeout) {
-            First::Nothing => Ok(()),
-            First::Write => {
+        match self.line_order.wait(session, self.limits.busy_timeout) {
+            BeforeAppend::Nothing => Ok(()),
+            BeforeAppend::AppendPending => {
                 self.put_lines(session, &HashMap::new())?;
-                self.telling.set_owes(session, false);
+                self.line_order.set_pending(session, false);
                 Ok(())
             }
-            First::Late => {
+            BeforeAppend::TimedOut => {
                 let path = self.known(session)?.place().path;
                 Err(LogError::Busy { path, holder: Some(std::process::id()) }.into())
             }
         }
     }
 
-    /// Writes the lines that wait for a session to its log, unsynced, in their order. They are forgotten once they are
-    /// synced: by the fold, or here where many have come together.
+    /// Appends the pending lines of a session to its log in order, unsynced. Their outbox rows are deleted after a
+    /// sync: by the fold, or here if there are many.
     fn put_lines(&self, session: &SessionId, floors: &HashMap<OutboxId, (Epoch, Position)>) -> Result<()> {
         loop {
             let home = self.home;
@@ -146,7 +147,7 @@ impl Join {
                 Ok(_) => {}
                 Err(error) => {
                     let text: String = error.to_string().chars().take(1024).collect();
-                    // The reason is for people; the error itself goes to the caller.
+                    // The recorded reason is for people; the error itself goes to the caller.
                     let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, &first, &text)?));
                     return Err(error);
                 }
@@ -154,7 +155,8 @@ impl Join {
         }
     }
 
-    /// Writes a session's waiting lines to its log, syncs them and forgets them; says how many there were.
+    /// Appends a session's pending lines to its log, syncs them and deletes their outbox rows. Returns how many there
+    /// were.
     pub fn drain(&self, session: &SessionId) -> Result<usize> {
         let mut drained = 0;
         loop {
@@ -169,7 +171,7 @@ impl Join {
         }
     }
 
-    /// Syncs the lines that were copied to a log and forgets them.
+    /// Syncs the lines that were appended to a log and deletes their outbox rows.
     fn forget_copied(&self, open: &OpenLog) -> Result<()> {
         let here = |line: &&CopiedLine| line.epoch == open.epoch;
         let Some(end) = open.mark.copied().iter().filter(here).map(|line| line.end).max() else { return Ok(()) };
@@ -183,7 +185,7 @@ impl Join {
         forgotten.map(drop)
     }
 
-    /// Appends the lines that are not in the log yet. Returns the log, and whether every row was new to this process.
+    /// Appends the lines that are not in the log yet. Returns the log, and whether a row was new to this process.
     fn copy(
         &self,
         session: &SessionId,
@@ -201,7 +203,7 @@ impl Join {
     ) -> Result<(Arc<OpenLog>, bool)> {
         let open = self.open_log(session)?;
         let flight = self.enter(&open)?;
-        // Two threads that copy at once would each look before the other has noted what it wrote.
+        // Held during the append: otherwise two threads could both search before either has recorded its lines.
         let mut copied = open.mark.copied();
         let is_new =
             |row: &&OutboxRow| !copied.iter().any(|line| line.epoch == open.epoch && line.key.uuid == row.uuid);
@@ -214,7 +216,7 @@ impl Join {
         for row in &new {
             batch.push(row.line.as_bytes())?;
         }
-        // A floor of another epoch speaks of a log that is no longer there.
+        // A floor of another epoch describes a log that no longer exists.
         let floor = |row: &OutboxRow| {
             let not_before = floors.get(&row.uuid).copied().unwrap_or((row.epoch, row.floor));
             if not_before.0 == open.epoch { not_before.1 } else { Position::ZERO }

@@ -1,4 +1,4 @@
-//! Going over marked sessions: which are folded together, which alone, and which stay behind.
+//! Folding marked sessions: many small logs in one commit, large ones alone, and some are left behind.
 
 use std::collections::HashMap;
 
@@ -9,44 +9,44 @@ use duolog_types::{ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::catch_up::{CatchingUp, CaughtUp, FoldBound, PAGE};
 use crate::error::{Error, Result};
-use crate::fold::{Along, Begin, Begun};
-use crate::marks::is_nobodys;
+use crate::fold::{CommitExtras, OpenOutcome, OpenedLog};
+use crate::marks::has_no_owner;
 use crate::process::ProcessState;
-use crate::step::Advanced;
+use crate::step::StepResult;
 use crate::store::{Join, Known, known};
 
-/// The bytes after which a fold with a deadline looks at the clock before each session.
+/// The number of bytes after which a fold with a deadline checks the clock before each session.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Whose marks a fold looks after.
+/// The marks that a fold handles.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Every process's.
-    Everyone,
-    /// All but those of other processes that are there to fold for themselves.
-    OwnAndLeft,
+pub(crate) enum MarkOwners {
+    /// The marks of all processes.
+    All,
+    /// All marks except those of other living processes, which fold for themselves.
+    OwnAndDead,
 }
 
 /// A marked session, with its marks.
 pub(crate) type Marked = (SessionId, Vec<BehindRow>);
 
-/// One fold of many sessions on its way.
+/// A running fold of many sessions.
 pub(crate) struct Pass<'b, 't> {
     bound: &'b FoldBound<'t>,
-    /// The bytes that may still be folded.
+    /// The number of bytes that may still be folded.
     left: u64,
     pub(crate) caught_up: CaughtUp,
     owners: HashMap<ProcessId, ProcessState>,
 }
 
 impl Join {
-    /// Folds the marked sessions of this home; returns what is left undone, and how many bytes more might be folded.
-    pub(crate) fn fold_marked(&self, bound: &mut FoldBound<'_>, whose: Whose) -> Result<(CaughtUp, u64)> {
+    /// Folds the marked sessions of this home. Returns what is left, and how many more bytes may be folded.
+    pub(crate) fn fold_marked(&self, bound: &mut FoldBound<'_>, owners: MarkOwners) -> Result<(CaughtUp, u64)> {
         let home = self.home;
         let mut tell = bound.tell.take();
-        let mut told = CatchingUp { sessions: 0, of_sessions: 0 };
+        let mut progress = CatchingUp { sessions: 0, of_sessions: 0 };
         if tell.is_some() {
-            told.of_sessions = self.state.read(|tx| behind::sessions(tx, &home, None))?;
+            progress.of_sessions = self.state.read(|tx| behind::sessions(tx, &home, None))?;
         }
         let mut pass = Pass::new(bound);
         let mut after: Option<(SessionId, ProcessId)> = None;
@@ -57,14 +57,14 @@ impl Join {
             let Some(last) = marks.last() else { break };
             after = Some((last.session_id.clone(), last.process_id));
             let mut marked = by_session(marks);
-            if whose == Whose::OwnAndLeft {
+            if owners == MarkOwners::OwnAndDead {
                 marked = self.without_others(marked, &mut pass)?;
             }
             for part in marked.chunks(pass.step()) {
                 self.fold_part(part, &mut pass)?;
-                told.sessions += part.len() as u64;
+                progress.sessions += part.len() as u64;
                 if let Some(tell) = &mut tell {
-                    tell(told);
+                    tell(progress);
                 }
                 let Some((last, _)) = part.last().filter(|_| pass.bound.is_over()) else { continue };
                 pass.caught_up.sessions_behind += self.state.read(|tx| behind::sessions(tx, &home, Some(last)))?;
@@ -77,7 +77,7 @@ impl Join {
         Ok((pass.caught_up, pass.left))
     }
 
-    /// Leaves out the sessions that only other living processes have marked.
+    /// Removes the sessions that only other living processes have marked.
     fn without_others(&self, marked: Vec<Marked>, pass: &mut Pass<'_, '_>) -> Result<Vec<Marked>> {
         let mut ours = Vec::new();
         for (session, marks) in marked {
@@ -92,7 +92,7 @@ impl Join {
         Ok(ours)
     }
 
-    /// Folds these sessions, the small logs among them in one commit. What cannot be folded stays behind and is counted.
+    /// Folds these sessions, the small logs in one commit. Sessions that cannot be folded stay behind and are counted.
     pub(crate) fn fold_part(&self, part: &[Marked], pass: &mut Pass<'_, '_>) -> Result<()> {
         let all: Vec<Option<Known>> = self.state.read(|tx| {
             let look = |(session, _): &Marked| match known(tx, session) {
@@ -109,21 +109,21 @@ impl Join {
                 break;
             }
             let Some(known) = known else {
-                // Gone since: no row tells of it.
+                // Deleted since: there is no row for it.
                 self.forget_mark(session);
                 continue;
             };
-            match self.look_at(known, marks, pass) {
+            match self.open_marked(known, marks, pass) {
                 Ok(None) => {}
-                Ok(Some(begun)) => {
-                    if bytes + begun.bytes() > self.limits.fold_batch_bytes {
+                Ok(Some(opened)) => {
+                    if bytes + opened.bytes() > self.limits.fold_batch_bytes {
                         self.fold_batch(&batch, pass)?;
                         batch.clear();
                         bytes = 0;
                     }
-                    bytes += begun.bytes();
-                    pass.left = pass.left.saturating_sub(begun.bytes());
-                    batch.push(*begun);
+                    bytes += opened.bytes();
+                    pass.left = pass.left.saturating_sub(opened.bytes());
+                    batch.push(*opened);
                 }
                 Err(error) => self.leave_behind(session, error, pass)?,
             }
@@ -131,15 +131,20 @@ impl Join {
         self.fold_batch(&batch, pass)
     }
 
-    /// Looks at a marked log. Returns it if it is to be folded, or its marks to be deleted, together with others.
-    fn look_at(&self, known: Known, marks: &[BehindRow], pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
+    /// Opens a marked log. Returns it if it is to be folded, or its marks are to be deleted, together with others.
+    fn open_marked(
+        &self,
+        known: Known,
+        marks: &[BehindRow],
+        pass: &mut Pass<'_, '_>,
+    ) -> Result<Option<Box<OpenedLog>>> {
         let session = known.row.id.clone();
-        // Before the log is looked at: what is appended from here on keeps the mark.
+        // Read before the log is examined: a later append keeps the mark.
         let own = self.marks.seen(&session);
         let (mut left, mut has_died) = (Vec::new(), false);
         for mark in marks {
             let owner = self.owner(mark, pass)?;
-            has_died |= owner == ProcessState::Dead && !is_nobodys(mark);
+            has_died |= owner == ProcessState::Dead && !has_no_owner(mark);
             if owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers) {
                 left.push(mark.clone());
             }
@@ -148,7 +153,7 @@ impl Join {
         let stat = known.stat(&self.disk)?;
         let is_left = !left.is_empty();
         if own.is_none() && !is_left && self.bytes_behind(&known)? == 0 {
-            // Its owner deletes the mark; until then looking must cost no more than this.
+            // Its owner deletes the mark; until then this check must be cheap.
             return Ok(None);
         }
         if is_left && stat.is_some_and(|stat| stat.is_poisoned()) {
@@ -159,58 +164,63 @@ impl Join {
             known = self.known(&session)?;
         }
         let file_end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
-        let along = Along::Seals { own, left };
+        let extras = CommitExtras::Seals { own, left };
         let mut is_mended = has_died;
         loop {
             let base = known.row.log_base;
-            let begun = match self.begin(known, along.clone())? {
-                Begin::Empty(along) => {
-                    self.delete_marks(&session, along)?;
+            let opened = match self.open_to_fold(known, extras.clone())? {
+                OpenOutcome::Empty(extras) => {
+                    self.delete_marks(&session, extras)?;
                     return Ok(None);
                 }
-                Begin::Again => {
+                OpenOutcome::Again => {
                     known = self.known(&session)?;
                     continue;
                 }
-                Begin::Ready(begun) => begun,
+                OpenOutcome::Ready(opened) => opened,
             };
             let is_claimed = stat.is_some_and(|stat| stat.is_claimed());
-            if is_left && !is_mended && (is_claimed || begun.end.0.max(base.0) < file_end) {
-                // Whoever left the mark left a torn tail, or a claim of which nobody knows whether it holds.
+            if is_left && !is_mended && (is_claimed || opened.end.0.max(base.0) < file_end) {
+                // The dead owner left a torn tail, or a claim whose lines may not be written.
                 is_mended = true;
                 self.mend(&session)?;
                 known = self.known(&session)?;
                 continue;
             }
-            return self.within_bound(begun, &along, pass);
+            return self.within_bound(opened, &extras, pass);
         }
     }
 
-    /// Folds a log by itself that is too large to be folded with others, or leaves it if it is too large for the bound.
-    fn within_bound(&self, begun: Box<Begun>, along: &Along, pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
-        let bytes = begun.bytes();
+    /// Folds a log alone that is too large to be folded with others, or skips it if it is too large for the limit.
+    fn within_bound(
+        &self,
+        opened: Box<OpenedLog>,
+        extras: &CommitExtras,
+        pass: &mut Pass<'_, '_>,
+    ) -> Result<Option<Box<OpenedLog>>> {
+        let bytes = opened.bytes();
         if bytes > 0 && (pass.left == 0 || (bytes > pass.left && !pass.bound.in_parts)) {
             pass.caught_up.add(bytes);
             return Ok(None);
         }
         if bytes <= pass.left && bytes <= self.limits.fold_batch_bytes {
-            return Ok(Some(begun));
+            return Ok(Some(opened));
         }
-        // A fold with a deadline takes one step of a large log at a time.
+        // With a deadline, a large log is folded one step at a time.
         let step = if pass.bound.until.is_some() { self.limits.fold_batch_bytes } else { u64::MAX };
-        let folded = self.fold_known(self.known(begun.session())?, bytes.min(pass.left).min(step), along)?;
+        let folded = self.fold_known(self.known(opened.session())?, bytes.min(pass.left).min(step), extras)?;
         pass.left = pass.left.saturating_sub(bytes.saturating_sub(folded.behind));
         pass.caught_up.add(folded.behind);
         Ok(None)
     }
 
     /// Folds these logs in one commit.
-    fn fold_batch(&self, batch: &[Begun], pass: &mut Pass<'_, '_>) -> Result<()> {
+    fn fold_batch(&self, batch: &[OpenedLog], pass: &mut Pass<'_, '_>) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
-        let sessions: Vec<(SessionId, Along)> =
-            batch.iter().map(|begun| (begun.session().clone(), begun.along().clone())).collect();
+        let sessions: Vec<(SessionId, CommitExtras)> =
+            batch.iter().map(|opened| (opened.session().clone(), opened.extras().clone())).collect();
         let advanced = match self.advance(batch, u64::MAX) {
             Err(error) if error.leaves_behind() => {
                 for (session, _) in &sessions {
@@ -220,13 +230,13 @@ impl Join {
             }
             other => other?,
         };
-        for ((session, along), advanced) in sessions.iter().zip(advanced) {
+        for ((session, extras), advanced) in sessions.iter().zip(advanced) {
             let behind = match advanced {
-                Ok(Advanced::To(to, end)) => Ok(end.0.saturating_sub(to.0)),
-                Ok(Advanced::Gone) => Ok(0),
-                Ok(Advanced::Overtaken) => self
+                Ok(StepResult::To(to, end)) => Ok(end.0.saturating_sub(to.0)),
+                Ok(StepResult::Gone) => Ok(0),
+                Ok(StepResult::Overtaken) => self
                     .known(session)
-                    .and_then(|known| self.fold_known(known, self.limits.fold_batch_bytes, along))
+                    .and_then(|known| self.fold_known(known, self.limits.fold_batch_bytes, extras))
                     .map(|folded| folded.behind),
                 Err(error) => Err(error),
             };
@@ -238,16 +248,16 @@ impl Join {
         Ok(())
     }
 
-    /// Counts a log that could not be folded as behind: one that is locked or closed says so and holds up no other.
+    /// Counts a log that could not be folded as behind. A locked or closed log does not affect the others.
     fn leave_behind(&self, session: &SessionId, error: Error, pass: &mut Pass<'_, '_>) -> Result<()> {
         match error {
-            // Gone since: no row tells of it.
+            // Deleted since: there is no row for it.
             Error::NoSession(_) | Error::Deleted(_) => {
                 self.forget_mark(session);
                 Ok(())
             }
             error if error.leaves_behind() => {
-                // One byte at least, because nobody knows.
+                // At least one byte, because the number is unknown.
                 pass.caught_up.add(self.measure(session)?.max(1));
                 Ok(())
             }
@@ -255,9 +265,9 @@ impl Join {
         }
     }
 
-    /// The process that set a mark; looked at once in a pass.
+    /// Returns the state of the process that set a mark. It is checked once per pass.
     fn owner(&self, mark: &BehindRow, pass: &mut Pass<'_, '_>) -> Result<ProcessState> {
-        if is_nobodys(mark) {
+        if has_no_owner(mark) {
             return Ok(ProcessState::Dead);
         }
         if let Some(owner) = pass.owners.get(&mark.process_id) {
@@ -274,7 +284,7 @@ impl<'b, 't> Pass<'b, 't> {
         Self { bound, left: bound.bytes, caught_up: CaughtUp::default(), owners: HashMap::new() }
     }
 
-    /// The sessions between two looks at the clock.
+    /// Returns the number of sessions between two checks of the clock.
     pub(crate) fn step(&self) -> usize {
         if self.bound.until.is_some() { FOLD_STEP_SESSIONS } else { FOLD_BATCH_SESSIONS }
     }

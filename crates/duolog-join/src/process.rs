@@ -1,4 +1,4 @@
-//! Which processes are alive: each holds a lock for as long as it has marks, and a lock that can be taken is a dead one's.
+//! Liveness of processes: each holds a lock while it has marks. If the lock can be taken, the process is dead.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::error::Result;
 
 const DIRECTORY: &str = "processes";
 
-/// Whether the process that set a mark is there.
+/// The state of the process that set a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
-    /// This one.
+    /// This process.
     Own,
-    /// Another that holds its lock.
+    /// Another process, which holds its lock.
     Alive,
-    /// It ended, or was ended.
+    /// It ended or was killed.
     Dead,
 }
 
@@ -26,7 +26,7 @@ pub enum ProcessState {
 pub(crate) struct Process {
     disk: Arc<dyn Disk>,
     id: ProcessId,
-    /// The system's number of the process that opened the home.
+    /// The PID of the process that opened the home.
     pid: u32,
     lock: Mutex<Option<Arc<dyn DiskFile>>>,
 }
@@ -36,7 +36,7 @@ impl Process {
         Self { disk: disk.clone(), id: ProcessId::new(), pid: std::process::id(), lock: Mutex::default() }
     }
 
-    /// Whether this process came from the one that opened the home by a fork: nothing here is its own.
+    /// Returns true in a forked child of the process that opened the home: nothing here belongs to it.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.pid
     }
@@ -45,7 +45,7 @@ impl Process {
         self.id
     }
 
-    /// Takes the lock that says this process is alive; from then on others leave its marks alone.
+    /// Takes the lock that shows that this process is alive. From then on other processes leave its marks alone.
     pub(crate) fn announce(&self) -> Result<()> {
         let mut lock = self.lock.lock();
         if lock.is_some() {
@@ -53,14 +53,14 @@ impl Process {
         }
         let path = path_of(self.id);
         let io = |call| LogError::io(call, &path);
-        self.disk.create_dir(DIRECTORY.as_ref()).map_err(LogError::io("make", DIRECTORY.as_ref()))?;
+        self.disk.create_dir(DIRECTORY.as_ref()).map_err(LogError::io("create", DIRECTORY.as_ref()))?;
         loop {
             let file = match self.disk.open(&path, Open::Create) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.disk.open(&path, Open::Append),
                 other => other,
             };
             let file = file.map_err(io("create"))?;
-            // Someone who clears up after the dead may look at the file before it is locked, and take it away.
+            // Another process that clears up may examine the file before it is locked, and remove it.
             let locked = file.try_lock(Lock::Exclusive).map_err(io("lock"))?;
             let ours = file.stat().map_err(io("examine"))?.ident;
             let stat = self.disk.stat(&path).map_err(io("examine"))?;
@@ -71,25 +71,25 @@ impl Process {
         }
     }
 
-    /// Leaves. Marks that are still there become a dead process's.
+    /// Removes the lock file. Marks that remain become those of a dead process.
     pub(crate) fn leave(&self) {
         if !self.is_forked() && self.lock.lock().is_some() {
-            // A file that stays is unlocked, which says the same; it is removed after the next boot.
+            // A file that remains is unlocked, which means the same; it is removed after the next boot.
             let _ = self.disk.unlink(&path_of(self.id));
         }
     }
 
-    /// Whether a process is there. The file of a dead one is removed by whoever finds it.
+    /// Returns the state of a process. Removes the file of a dead one.
     pub(crate) fn state_of(&self, process: ProcessId) -> Result<ProcessState> {
         let state = self.look(process)?;
         if state == ProcessState::Dead {
-            // Another may have been faster; one that stays is looked at again.
+            // Another process may have been faster; a file that remains is checked again.
             let _ = self.disk.unlink(&path_of(process));
         }
         Ok(state)
     }
 
-    /// Removes what processes left that died without a mark.
+    /// Removes the files of processes that died without a mark.
     pub(crate) fn clear_dead(&self) -> Result<()> {
         let directory = DIRECTORY.as_ref();
         for (name, _) in self.disk.list(directory).map_err(LogError::io("list", directory))? {
@@ -100,7 +100,7 @@ impl Process {
         Ok(())
     }
 
-    /// The same, touching nothing.
+    /// Returns the state of a process without removing anything.
     pub(crate) fn look(&self, process: ProcessId) -> Result<ProcessState> {
         if process == self.id {
             return Ok(ProcessState::Own);
@@ -111,7 +111,7 @@ impl Process {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ProcessState::Dead),
             Err(error) => return Err(LogError::io("open", &path)(error).into()),
         };
-        // Shared: two who look at once must not take each other for the owner.
+        // Shared: two checks at once must not take each other for the owner.
         let free = file.try_lock(Lock::Shared).map_err(LogError::io("lock", &path))?;
         Ok(if free { ProcessState::Dead } else { ProcessState::Alive })
     }

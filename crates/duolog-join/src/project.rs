@@ -1,4 +1,4 @@
-//! From lines to derived rows: pure, and a function of log bytes alone (I3).
+//! From lines to derived rows: a pure function of log bytes (I3).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -15,32 +15,32 @@ use duolog_types::line::check_line;
 use duolog_types::{SessionId, Timestamp};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The derived rows of a session on their way through its log.
+/// The derived rows of a session during a fold.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived {
     pub(crate) row: CatalogRow,
-    /// Nothing where an older fold made the row that this goes on from: it stays as much behind until it is made anew.
+    /// `None` if an older fold version wrote the row: then it stays outdated until it is rebuilt.
     digest: Option<Digest>,
-    /// Sessions that count responses this log tells of too, each with one of them.
+    /// Sessions that count responses of this log, each with one of them.
     counting: BTreeMap<SessionId, u64>,
 }
 
 impl Derived {
-    /// The rows of a log of which nothing was folded.
+    /// Returns the rows of a log that was not folded yet.
     pub(crate) fn new(row: CatalogRow) -> Self {
         Self { row, digest: Some(Digest::default()), counting: BTreeMap::new() }
     }
 
-    /// Goes on from the row that is there, and from what was remembered with it.
-    pub(crate) fn going_on(row: CatalogRow, remembered: Option<&DigestRow>) -> Self {
-        let same = |kept: &&DigestRow| {
-            row.fold_version == Digest::VERSION && (kept.epoch, kept.position) == (row.epoch, row.position)
+    /// Continues from the existing row and its saved digest.
+    pub(crate) fn resume(row: CatalogRow, saved: Option<&DigestRow>) -> Self {
+        let same = |saved: &&DigestRow| {
+            row.fold_version == Digest::VERSION && (saved.epoch, saved.position) == (row.epoch, row.position)
         };
-        let digest = remembered.filter(same).and_then(|kept| Digest::from_bytes(&kept.digest));
+        let digest = saved.filter(same).and_then(|saved| Digest::from_bytes(&saved.digest));
         Self { row, digest, counting: BTreeMap::new() }
     }
 
-    /// Adds one line. One that cannot be read is counted, and hides nothing that follows.
+    /// Adds one line. A line that cannot be read is counted and does not affect the next ones.
     pub(crate) fn project(&mut self, item: &Item<'_>, line_bytes_max: usize) {
         let row = &mut self.row;
         match item {
@@ -63,7 +63,7 @@ impl Derived {
             }
             Item::TooLong { start, end } => {
                 row.damaged += 1;
-                // There is no hash of what was not read; the next checkpoint behind it has one again.
+                // A line that was not read has no hash; the next checkpoint after it has one again.
                 row.line_hash = None;
                 row.bytes += end.0 - start.0;
                 row.position = *end;
@@ -71,18 +71,18 @@ impl Derived {
         }
     }
 
-    /// The responses of which it is to be said who counts them, before rows are made; in what order, does not matter.
+    /// Returns the responses whose owners must be known before the rows are written, in any order.
     pub(crate) fn unsettled(&self) -> Vec<u64> {
         self.digest.iter().flat_map(Digest::keys).collect()
     }
 
-    /// How many lines wait for that.
+    /// Returns the number of lines that wait for that.
     pub(crate) fn waiting(&self) -> usize {
         self.digest.as_ref().map_or(0, Digest::unsettled)
     }
 
-    /// Counts what waits, but for what another session counts whose claim holds against this one's: so it is the same
-    /// session whichever is folded first.
+    /// Counts the waiting responses, except those of another session with a stronger claim. So the result does not
+    /// depend on which session is folded first.
     pub(crate) fn settle(&mut self, owners: &HashMap<u64, Owner>) {
         let Some(digest) = &mut self.digest else { return };
         let (session, counting) = (&self.row.session_id, &mut self.counting);
@@ -95,7 +95,7 @@ impl Derived {
         });
     }
 
-    /// The rows as they are to be written.
+    /// Returns the rows to write.
     pub(crate) fn rows(&self) -> Rows {
         let mut catalog = self.row.clone();
         let Some(digest) = &self.digest else {
@@ -108,31 +108,31 @@ impl Derived {
         catalog.title = digest.title().map(str::to_owned);
         catalog.shared = digest.shared();
         let claimed = digest.claimed().map(|Claim { key, weight }| ResponseClaim { response: key, weight }).collect();
-        let kept = DigestRow {
+        let saved = DigestRow {
             session_id: catalog.session_id.clone(),
             epoch: catalog.epoch,
             position: catalog.position,
             digest: digest.to_bytes(),
         };
-        let usage = digest.moves().into_iter().map(|moved| UsageChange {
-            quarter: moved.quarter,
-            model: moved.model,
-            charge: moved.charge,
-            added: used(&moved.added),
-            removed: used(&moved.removed),
+        let usage = digest.moves().into_iter().map(|change| UsageChange {
+            quarter: change.quarter,
+            model: change.model,
+            charge: change.charge,
+            added: used(&change.added),
+            removed: used(&change.removed),
         });
-        Rows { catalog, digest: Some(kept), usage: usage.collect(), claimed, counting: self.counting.clone() }
+        Rows { catalog, digest: Some(saved), usage: usage.collect(), claimed, counting: self.counting.clone() }
     }
 }
 
-/// What one step of a fold writes, in one transaction.
+/// The rows that one step of a fold writes in one transaction.
 pub(crate) struct Rows {
     pub(crate) catalog: CatalogRow,
     pub(crate) digest: Option<DigestRow>,
     pub(crate) usage: Vec<UsageChange>,
     /// The responses counted here, each once.
     pub(crate) claimed: Vec<ResponseClaim>,
-    /// The sessions that others were left to, each with one of them.
+    /// The sessions that count other responses of this log, each with one of them.
     pub(crate) counting: BTreeMap<SessionId, u64>,
 }
 
@@ -149,15 +149,15 @@ fn used(used: &Used) -> UsedRow {
     }
 }
 
-/// The line's own top-level `timestamp`, where it has one that can be read.
+/// Returns the line's top-level `timestamp`, if it has a valid one.
 fn timestamp(line: &[u8]) -> Option<Timestamp> {
-    // Mostly there is none, and looking for the word is quicker than reading the line.
+    // Most lines have none, and searching for the word is faster than parsing the line.
     std::str::from_utf8(line).ok().filter(|text| text.contains("\"timestamp\""))?;
     let mut json = serde_json::Deserializer::from_slice(line);
     json.deserialize_map(TimestampOf).ok()??.parse().ok()
 }
 
-/// Reads one member and skips the rest undecoded: a duplicate key or a lone surrogate elsewhere is no error here.
+/// Reads one member and skips the others undecoded: a duplicate key or a lone surrogate elsewhere is not an error here.
 struct TimestampOf;
 
 impl<'de> Visitor<'de> for TimestampOf {

@@ -1,7 +1,7 @@
-//! Making derived rows anew from the log, beside readers and writers (I3).
+//! Rebuilding derived rows from the log, while readers and writers run (I3).
 //!
-//! A row is computed from the log's first byte without touching the one that is there, and takes its place in one step:
-//! readers see the old row or the new one, never a part.
+//! A row is computed from the log's first byte without changing the existing one, and replaces it in one step: readers
+//! see the old row or the new one, never a mix.
 
 use duolog_log::Error as LogError;
 use duolog_log::dialect::digest::Digest;
@@ -12,29 +12,29 @@ use duolog_types::{Durability, SessionId};
 use crate::catch_up::FoldBound;
 use crate::error::{Error, Result};
 use crate::project::Derived;
-use crate::rows::{Wrote, empty_row, write_rows};
+use crate::rows::{WriteOutcome, empty_row, write_rows};
 use crate::store::Join;
 
-/// The rows that one look at a list takes.
+/// The number of rows per query.
 const PAGE: u32 = 256;
-/// How often sessions that outdate one another are gone through before a read.
+/// The maximum number of passes over sessions that outdate each other before a read.
 const PASSES_MAX: u32 = 8;
 
-/// What a rebuild did.
+/// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// How many sessions have new rows.
+    /// The number of rebuilt sessions.
     pub sessions: u64,
-    /// How many lines they tell of.
+    /// The number of their events.
     pub events: u64,
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// Sessions that could not be read, and why.
+    /// Sessions that could not be read, with the reason.
     pub failed: Vec<(SessionId, String)>,
 }
 
 impl Join {
-    /// Rebuilds the derived rows of every session of this home; `each` is told of each one done.
+    /// Rebuilds the derived rows of every session of this home. `each` is called after each session.
     pub fn rebuild(&self, mut each: impl FnMut(&Rebuilt)) -> Result<Rebuilt> {
         let mut rebuilt = Rebuilt::default();
         self.each_log(|session| {
@@ -47,7 +47,7 @@ impl Join {
                 Err(error @ (Error::Log(_) | Error::LogChanged { .. })) => {
                     rebuilt.failed.push((session.clone(), error.to_string()));
                 }
-                // Deleted while we were on the way to it.
+                // Deleted before its turn.
                 Err(Error::NoSession(_) | Error::Deleted(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -57,13 +57,13 @@ impl Join {
         Ok(rebuilt)
     }
 
-    /// Rebuilds rows that an older fold made, where at most `left` bytes of log are read for it; returns the bytes of
-    /// each that is left.
+    /// Rebuilds rows of an older fold version, reading at most `left` bytes of logs. Returns the bytes of each session
+    /// that is left.
     ///
-    /// A log of more than `budget` bytes would never be read at once: its rows begin anew, and it is folded in parts. Once
-    /// the time of the bound is over, the others are left as they are.
+    /// A log of more than `budget` bytes would never fit: its rows are reset, and it is folded in parts. After the
+    /// deadline of `bound` the remaining sessions are left.
     pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64, bound: &FoldBound<'_>) -> Result<Vec<u64>> {
-        let mut begun = Vec::new();
+        let mut reset = Vec::new();
         for pass in 0.. {
             let (mut behind, mut renewed) = (Vec::new(), false);
             for (session, bytes) in self.outdated()? {
@@ -72,32 +72,32 @@ impl Join {
                     continue;
                 }
                 let done = if bytes > budget {
-                    self.begin_anew(&session).map(|()| begun.push(bytes))
+                    self.reset_rows(&session).map(|()| reset.push(bytes))
                 } else {
                     self.rebuild_session(&session).map(|(_, read)| {
-                        // A log that is empty or gone has nothing to count.
+                        // An empty or missing log has nothing to count.
                         if read > 0 {
                             (left, renewed) = (left - bytes, true);
                         }
                     })
                 };
                 match done {
-                    // What cannot be read stays as it is, and holds up no other.
+                    // A log that cannot be read stays as it is and does not affect the others.
                     Err(error) if error.leaves_behind() => behind.push(bytes.max(1)),
                     Ok(()) | Err(Error::NoSession(_) | Error::Deleted(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
-            // A session that was rebuilt may count what another did, and that one is outdated from then on.
+            // A rebuilt session may count what another session counted, which is outdated then.
             if !renewed {
-                begun.append(&mut behind);
-                return Ok(begun);
+                reset.append(&mut behind);
+                return Ok(reset);
             }
         }
-        Ok(begun)
+        Ok(reset)
     }
 
-    /// The sessions whose rows an older fold made, with the bytes that it folded.
+    /// Returns the sessions with rows of an older fold version, with their folded bytes.
     pub(crate) fn outdated(&self) -> Result<Vec<(SessionId, u64)>> {
         let (home, mut all) = (self.home, Vec::<(SessionId, u64)>::new());
         loop {
@@ -111,15 +111,15 @@ impl Join {
         }
     }
 
-    /// Takes a session's derived rows back to the beginning of its log, and marks it to be folded by whoever reads.
-    fn begin_anew(&self, session: &SessionId) -> Result<()> {
+    /// Resets a session's derived rows to the beginning of its log, and marks it for the next reader to fold.
+    fn reset_rows(&self, session: &SessionId) -> Result<()> {
         let known = self.known(session)?;
         self.own(&known.row)?;
         let Some(expected) = known.catalog.as_ref().map(CatalogRow::checkpoint) else { return Ok(()) };
         let rows = Derived::new(empty_row(&known)).rows();
         let (id, home, at) = (session.clone(), self.home, self.clock.now());
         self.write(Durability::Process, move |tx| {
-            // Where a fold was faster, the next reader tries again.
+            // If another fold was faster, the next reader tries again.
             if catalog::advance(tx, Some(expected), &rows.catalog)? {
                 write_rows(tx, None, &rows)?;
                 behind::mark_for_nobody(tx, &id, &home, at)?;
@@ -129,7 +129,7 @@ impl Join {
     }
 
     pub(crate) fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {
-        // What is known first says whether this is still the log we knew; a changed one gets its new epoch here.
+        // The fold checks whether the log is still the recorded one, and raises the epoch if it is not.
         self.fold(session, 0)?;
         let known = self.known(session)?;
         let Some(reader) = known.reader(&self.disk)? else { return Ok((0, 0)) };
@@ -144,19 +144,19 @@ impl Join {
                 return Ok(done);
             }
             match self.write(Durability::Process, move |tx| write_rows(tx, None, &rows))? {
-                Wrote::All => return Ok(done),
-                Wrote::Contended => {
+                WriteOutcome::All => return Ok(done),
+                WriteOutcome::Contended => {
                     derived = Derived::new(empty_row(&known));
                     continue;
                 }
-                Wrote::Behind => {}
+                WriteOutcome::Behind => {}
             }
-            // A fold is further than we are: go on from here until we are not behind it. If there is nothing to go on
-            // to, the log lost what that fold had read.
+            // A fold is further than this rebuild: continue until it is reached. If there are no more lines, the log
+            // lost what that fold has read.
             if row.position == from {
                 let now = self.known(session)?;
                 if now.row.log_epoch != known.row.log_epoch {
-                    // The log is another one since, on purpose or not; a loss is on record.
+                    // The log was replaced; a loss is recorded.
                     return self.rebuild_session(session);
                 }
                 let (expected, found) = (now.watermark.recorded_to, row.position);

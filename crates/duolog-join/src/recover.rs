@@ -1,4 +1,4 @@
-//! What opening a home puts right, and what a reboot may have taken (R6, R7).
+//! Recovery when a home is opened, and after a reboot (R6, R7).
 
 use std::path::Path;
 
@@ -12,28 +12,29 @@ use crate::error::{Error, Result};
 use crate::process::ProcessState;
 use crate::store::{Join, Known};
 
-/// How many sessions opening looks after; the rest are mended at their first append, or when they are folded.
-const AT_OPEN: u32 = 256;
-/// How many operations opening forgets.
+/// The number of sessions that are recovered at open. The others are repaired at their first append, or when they are
+/// folded.
+const SESSIONS_AT_OPEN: u32 = 256;
+/// The number of operations that are deleted at open.
 const EXPIRED_AT_OPEN: u32 = 1024;
-/// The boot of the machine in which every log was last marked.
+/// The file with the id of the boot after which every log was last marked.
 const BOOT: &str = "processes/boot";
 
 impl Join {
-    /// Finishes deletions, mends the logs that dead processes were writing, and copies the lines that wait.
+    /// Finishes deletions, repairs the torn tails of logs of dead processes, and appends pending lines.
     ///
-    /// Idempotent, and bounded: it does not fold.
+    /// Idempotent and bounded. It does not fold.
     pub(crate) fn recover(&self) -> Result<()> {
         let home = self.home;
         let (marks, waiting, deleted, stale) = self.state.read(|tx| {
-            // Mostly nothing is: one question instead of three.
-            if !owned::is_anything_left(tx, &home)? {
+            // Usually there is nothing: one query instead of four.
+            if !owned::has_unfinished_work(tx, &home)? {
                 return Ok::<_, Error>(Default::default());
             }
-            let marks = behind::of_home(tx, &home, None, AT_OPEN)?;
-            let waiting = outbox::waiting(tx, &home, AT_OPEN)?;
-            let stale = sessions::with_unlink_due(tx, &home, AT_OPEN)?;
-            Ok((marks, waiting, sessions::tombstoned(tx, &home, AT_OPEN)?, stale))
+            let marks = behind::of_home(tx, &home, None, SESSIONS_AT_OPEN)?;
+            let waiting = outbox::waiting(tx, &home, SESSIONS_AT_OPEN)?;
+            let stale = sessions::with_unlink_due(tx, &home, SESSIONS_AT_OPEN)?;
+            Ok((marks, waiting, sessions::tombstoned(tx, &home, SESSIONS_AT_OPEN)?, stale))
         })?;
         for session in deleted {
             tolerate(self.delete(&session).map(drop))?;
@@ -42,9 +43,9 @@ impl Join {
             tolerate(self.current(&session).map(drop))?;
         }
         for mark in marks {
-            // Who left in good order left no torn tail; its lines are folded when someone reads.
-            let left = mark.process_id == ProcessId::NOBODY;
-            if !left && self.process.state_of(mark.process_id)? == ProcessState::Dead {
+            // A process that exited normally left no torn tail; its lines are folded by the next reader.
+            let has_owner = mark.process_id != ProcessId::NOBODY;
+            if has_owner && self.process.state_of(mark.process_id)? == ProcessState::Dead {
                 tolerate(self.mend(&mark.session_id))?;
             }
         }
@@ -54,8 +55,8 @@ impl Join {
         self.expire_operations()
     }
 
-    /// Forgets operations that were first tried so long ago that nobody asks again. The newest stay whatever the clock says:
-    /// one wrong clock must not take the answers that are still asked for.
+    /// Deletes operations that are too old to be retried. The newest are kept whatever the clock says: a wrong clock
+    /// must not delete answers that are still needed.
     fn expire_operations(&self) -> Result<()> {
         let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
         let clock = self.tx_clock();
@@ -66,32 +67,32 @@ impl Join {
         let Some(before) = expired else { return Ok(()) };
         let expire = move |tx: &mut Tx<'_>| Ok(operations::expire(tx, before, OPERATIONS_KEPT_MIN, EXPIRED_AT_OPEN)?);
         match self.write(Durability::Process, expire) {
-            // They stay until there is room to forget them.
+            // They stay until there is space to delete them.
             Ok(_) | Err(Error::State(duolog_state::Error::Full { .. } | duolog_state::Error::Busy { .. })) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Mends the tail of a log and records what was found, without appending.
+    /// Repairs the torn tail of a log and records it, without appending.
     pub(crate) fn mend(&self, session: &SessionId) -> Result<()> {
-        self.mend_telling(session, None)
+        self.mend_with_detail(session, None)
     }
 
-    /// The same; the record of a change of the log says in addition what was found.
-    pub(crate) fn mend_telling(&self, session: &SessionId, found: Option<String>) -> Result<()> {
+    /// Repairs the torn tail of a log. `found` is added to the record of a change of the log.
+    pub(crate) fn mend_with_detail(&self, session: &SessionId, found: Option<String>) -> Result<()> {
         let mut known = self.current(session)?;
         let epoch = known.row.log_epoch;
         known.watermark.claimed_to = self.state.read(|tx| operations::claimed_to(tx, session, epoch))?;
         let (_, recovery) = self.open_writer(&known)?;
         self.note_quarantined(session, &known)?;
         match self.note_recovery(&known, &recovery, found) {
-            // It is recorded; nobody is appending who would have to be told.
+            // The change is recorded, and there is no append that must fail.
             Err(Error::LogChanged { .. }) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Records what a process set aside and did not live to record.
+    /// Records torn bytes that a process set aside before it died.
     fn note_quarantined(&self, session: &SessionId, known: &Known) -> Result<()> {
         let records = torn_records(&self.disk, &known.place().path)?;
         if records.is_empty() {
@@ -106,8 +107,8 @@ impl Join {
                 bytes: record.len,
                 hash: hash.into(),
             };
-            let known_of = noted.iter().any(|row| row.repair.hash == Some(mend.hash));
-            if !known_of {
+            let is_recorded = noted.iter().any(|row| row.repair.hash == Some(mend.hash));
+            if !is_recorded {
                 self.note_mend(session, known.row.log_epoch, mend)?;
             }
         }
@@ -126,7 +127,7 @@ impl Join {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
             Err(error) => return Err(LogError::io("open", Path::new(BOOT))(error).into()),
         };
-        // Where the system does not tell which boot this is, it may be another one.
+        // If the system does not tell the boot, it may be another one.
         let same = !self.boot.is_empty() && boot[..read] == *self.boot.as_bytes();
         *marked_after_boot = Some(same);
         Ok(same)
@@ -136,20 +137,21 @@ impl Join {
         *self.marked_after_boot.lock() = Some(true);
         let path = Path::new(BOOT);
         let io = |call| LogError::io(call, path);
-        self.disk.create_dir(Path::new("processes")).map_err(io("make the directory of"))?;
+        self.disk.create_dir(Path::new("processes")).map_err(io("create the directory of"))?;
         let file = match self.disk.open(path, Open::Create) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.disk.open(path, Open::Append),
             other => other,
         };
         let file = file.map_err(io("open"))?;
-        // A crash in between leaves another text than any boot's, and the next one marks again.
+        // After a crash in between the text matches no boot, and the logs are marked again.
         file.set_len(0).map_err(io("cut"))?;
         file.append(self.boot.as_bytes()).map_err(io("write"))?;
         Ok(())
     }
 }
 
-/// A log that cannot be mended now is told of when someone uses it; it does not keep the home from opening.
+/// Ignores the error of a log that cannot be repaired now: it is reported when the log is used, and must not prevent
+/// opening the home.
 pub(crate) fn tolerate(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(
@@ -161,7 +163,7 @@ pub(crate) fn tolerate(outcome: Result<()>) -> Result<()> {
             | Error::BadLine(_)
             | Error::OtherHome { .. },
         ) => Ok(()),
-        // What could not be put right for want of room, or because another was in the way, is put right by whoever opens the home next.
+        // If the disk was full or the state busy, the next process that opens the home tries again.
         Err(error) if error.is_full() || error.is_busy() => Ok(()),
         other => other,
     }

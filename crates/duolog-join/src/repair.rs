@@ -1,4 +1,4 @@
-//! Mending one log on request.
+//! Repair of one log on request.
 
 use duolog_log::{Error as LogError, LogRecord as _, Reader, rewrite};
 use duolog_state::Tx;
@@ -11,36 +11,36 @@ use crate::store::Join;
 use crate::transact::{IdempotencyKey, Write};
 use crate::verify::{DamageKind, Verified};
 
-/// The repairs of one session that are told of.
+/// The maximum number of repairs that are returned.
 const REPAIRS_SHOWN: u32 = 100;
-/// The places that the record of a repair tells of.
-const PLACES_TOLD: usize = 8;
+/// The maximum number of damaged places in the record of a repair.
+const PLACES_MAX: usize = 8;
 
-/// What a repair found and did.
+/// The result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// The epoch from now on.
+    /// The new epoch.
     pub epoch: Epoch,
-    /// Where the log ends.
+    /// The end of the log.
     pub end: Position,
-    /// What was recorded now, newest first.
+    /// The records of this repair, newest first.
     pub done: Vec<RepairRow>,
-    /// What was found before.
+    /// The findings before the repair.
     pub found: Verified,
-    /// What is found now: damage in the middle stays.
+    /// The findings after it: damage in the middle stays.
     pub left: Verified,
 }
 
 impl Join {
-    /// Mends a log: its torn tail, its place in the state, and, where the disk failed a writer, the file itself.
+    /// Repairs a log: its torn tail, its rows in the state, and, if a write or sync failed, the file itself.
     ///
-    /// Damage in the middle stays where it is: it is skipped and reported, never cut, and never sealed over.
+    /// Damage in the middle stays: it is skipped and reported, never cut out, and never sealed.
     pub fn repair(&self, session: &SessionId) -> Result<Repaired> {
         self.repair_once(None, session)
     }
 
-    /// Mends a log, under a key if one is given: asked again, it goes on where it stopped, tells of all that was done under
-    /// the key, and mends nothing once that was done.
+    /// Repairs a log, under a key if one is given. A retry continues where the first call stopped and returns
+    /// everything that was done under the key; once it is done, a retry repairs nothing.
     pub fn repair_once(&self, key: Option<&IdempotencyKey>, session: &SessionId) -> Result<Repaired> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
@@ -57,12 +57,12 @@ impl Join {
         if let Some(last) = end.as_ref().map_or(Ok(None), |end| self.answer_to::<i64>(end))? {
             return self.repaired(session, found, (before, last));
         }
-        // Another who repairs it may put a new file in its place meanwhile.
-        Self::reopening(|| match self.mend_telling(session, told(&found)) {
+        // Another repair may replace the file meanwhile.
+        Self::reopening(|| match self.mend_with_detail(session, damage_detail(&found)) {
             Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session),
             other => other,
         })?;
-        // What cannot be written now stays in the outbox, with the reason beside it; the repair itself stands.
+        // Lines that cannot be appended now stay in the outbox with the reason; the repair itself is done.
         tolerate(self.drain(session).map(drop))?;
         self.fold_and_seal(self.known(session)?, u64::MAX)?;
         let id = session.clone();
@@ -75,7 +75,7 @@ impl Join {
         self.repaired(session, found, (before, last))
     }
 
-    /// What a repair did: the records after `before`, up to `last`.
+    /// Returns what a repair did: the records after `before`, up to `last`.
     fn repaired(&self, session: &SessionId, found: Verified, (before, last): (i64, i64)) -> Result<Repaired> {
         let known = self.known(session)?;
         let end = match known.reader(&self.disk)? {
@@ -88,14 +88,14 @@ impl Join {
         Ok(Repaired { epoch: known.row.log_epoch, end, done, found, left })
     }
 
-    /// Copies a log that the disk failed into a new file, which takes the old one's place in a new epoch.
+    /// Copies a log with a failed write or sync into a new file, which replaces the old one in a new epoch.
     fn open_poisoned(&self, session: &SessionId) -> Result<()> {
         let known = self.known(session)?;
         self.own(&known.row)?;
         let (place, epoch) = (known.place(), known.row.log_epoch);
         let record = self.record_of(&known);
         let raise = |end: Position| {
-            // What was claimed and is not in the new file was never written, or is lost.
+            // Claimed lines that are not in the new file were never written, or are lost.
             let log = Reader::open(&self.disk, &place)?;
             record.settle_claims(log.as_ref(), end)?;
             let repair = self.repair_row(session, epoch, RepairAction::Rewritten, end);
@@ -109,21 +109,21 @@ impl Join {
         Ok(())
     }
 
-    /// The repairs of a session, newest first.
+    /// Returns the repairs of a session, newest first.
     pub fn repairs_of(&self, session: &SessionId) -> Result<Vec<RepairRow>> {
         Ok(self.state.read(|tx| repairs::list(tx, Some(session), REPAIRS_SHOWN))?)
     }
 }
 
-/// The id of the newest record of a session; 0 if it has none.
+/// Returns the id of the newest record of a session; 0 if it has none.
 fn newest(tx: &mut Tx<'_>, session: &SessionId) -> Result<i64> {
     Ok(repairs::list(tx, Some(session), 1)?.first().map_or(0, |row| row.id))
 }
 
-/// What the record of a repair keeps of what was found: once the epoch is raised, the seals that tell of it are history.
-fn told(found: &Verified) -> Option<String> {
+/// Returns the findings for the record of a repair: after the epoch is raised, the seals that show them are obsolete.
+fn damage_detail(found: &Verified) -> Option<String> {
     let sealed = found.places.iter().filter(|place| !matches!(place.kind, DamageKind::Line(_)));
-    let told: Vec<_> =
-        sealed.take(PLACES_TOLD).map(|place| format!("{} to {}: {place}", place.from.0, place.to.0)).collect();
-    (!told.is_empty()).then(|| told.join("\n"))
+    let places: Vec<_> =
+        sealed.take(PLACES_MAX).map(|place| format!("{} to {}: {place}", place.from.0, place.to.0)).collect();
+    (!places.is_empty()).then(|| places.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! Writing derived rows: all that one step of a fold made, or nothing (I3, I4).
+//! Writing derived rows: all rows of one step of a fold, or none (I3, I4).
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::project::Rows;
 use crate::store::Known;
 
-/// What became of the rows that a step of the fold made: all of them stand, or none.
+/// The outcome of writing the rows of a step: all were written, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrote {
-    /// They stand.
+pub(crate) enum WriteOutcome {
+    /// They were written.
     All,
     /// Another fold of this log was faster.
     Behind,
@@ -23,22 +23,21 @@ pub(crate) enum Wrote {
     Contended,
 }
 
-/// Writes what a step of the fold made. `expected` is what the step started from: nothing, where it began with the log's
-/// first byte.
-pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Rows) -> Result<Wrote> {
+/// Writes the rows of a step. `expected` is the start of the step; `None` if it began at the log's first byte.
+pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Rows) -> Result<WriteOutcome> {
     let session = &rows.catalog.session_id;
-    // Deleted meanwhile: there is no row that these could belong to. In another epoch they tell of bytes that are gone.
+    // A session that was deleted meanwhile has no row to add these to. In another epoch they describe lost bytes.
     let row = sessions::find(tx, session)?.filter(|row| row.deleted_at.is_none());
     if row.ok_or_else(|| Error::NoSession(session.clone()))?.log_epoch != rows.catalog.epoch {
-        return Ok(Wrote::Behind);
+        return Ok(WriteOutcome::Behind);
     }
-    let Some(losers) = losers(tx, rows)? else { return Ok(Wrote::Contended) };
+    let Some(losers) = losers(tx, rows)? else { return Ok(WriteOutcome::Contended) };
     let advanced = match expected {
         Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,
         None => catalog::replace(tx, &rows.catalog)?,
     };
     if !advanced {
-        return Ok(Wrote::Behind);
+        return Ok(WriteOutcome::Behind);
     }
     if expected.is_none() {
         usage_by_quarter::forget(tx, session)?;
@@ -51,14 +50,15 @@ pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Row
     responses::claim(tx, session, &rows.claimed)?;
     losers.iter().try_for_each(|loser| catalog::outdate(tx, loser))?;
     if !losers.is_empty() && rows.catalog.shared > 0 {
-        // An earlier line may have left to a loser what a later one took from it: counted from the start, none does.
+        // An earlier line may have left a response to a loser that a later line took over: a recount from the start
+        // corrects it.
         catalog::outdate(tx, session)?;
     }
-    Ok(Wrote::All)
+    Ok(WriteOutcome::All)
 }
 
-/// The sessions that counted what this one is to count; none at all where another fold changed who counts what since
-/// this one looked.
+/// Returns the sessions that lose responses to this one. `None` if another fold changed the owners since this one read
+/// them.
 fn losers(tx: &mut Tx<'_>, rows: &Rows) -> Result<Option<BTreeSet<SessionId>>> {
     let session = &rows.catalog.session_id;
     for (owner, key) in &rows.counting {
@@ -79,13 +79,14 @@ fn losers(tx: &mut Tx<'_>, rows: &Rows) -> Result<Option<BTreeSet<SessionId>>> {
     Ok(Some(losers))
 }
 
-/// Leaves what a session counted to others that tell of it too: it is about to lose lines, or to go.
-pub(crate) fn leave_responses(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
+/// Releases the responses of a session that is about to lose lines or to be deleted, so that other sessions with them
+/// count them.
+pub(crate) fn release_responses(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     responses::forget(tx, session)?;
     Ok(catalog::outdate_sharing(tx)?)
 }
 
-/// The derived row of a log of which nothing was folded.
+/// Returns the derived row of a log that was not folded yet.
 pub(crate) fn empty_row(known: &Known) -> CatalogRow {
     CatalogRow::new(known.row.id.clone(), known.row.home_id, known.row.log_epoch, known.row.log_base)
 }

@@ -1,36 +1,36 @@
-//! Seals: a chain of hashes over synced bytes, by which any later change below the last one shows.
+//! Seals: a hash chain over synced bytes. It shows any later change before the end of the last seal.
 //!
-//! The last seal grows with the log until it covers [`SEAL_BYTES`]; then the next begins. Before it grows, what it
-//! covered is hashed again in the same pass, so a change cannot be sealed over.
+//! The last seal grows with the log until it covers [`SEAL_BYTES`]; then the next one begins. Before it grows, its
+//! bytes are hashed again in the same pass, so that a change cannot be sealed.
 
 use duolog_log::{Blocks, Reader, chain, hash_range_and_blocks};
 use duolog_state::Tx;
 use duolog_state::owned::repairs::{self, RepairAction};
-use duolog_state::owned::seals::{self, Extended, SealRow};
+use duolog_state::owned::seals::{self, SealExtension, SealRow};
 use duolog_types::limits::SEAL_BYTES;
 use duolog_types::{Durability, Position, SessionId};
 
 use crate::error::{Error, Result};
 use crate::store::{Join, Known};
 
-/// The seals one transaction adds.
+/// The maximum number of seals per transaction.
 const SEALS_AT_ONCE: usize = 256;
 
-/// Seals over synced bytes, made and not yet written.
+/// Seals over synced bytes that are not written yet.
 pub(crate) struct SealPlan {
-    /// The last seal, and what it becomes.
-    grown: Option<(SealRow, Extended)>,
+    /// The last seal and its extension.
+    grown: Option<(SealRow, SealExtension)>,
     new: Vec<SealRow>,
     to: Position,
 }
 
 impl SealPlan {
-    /// How far they reach.
+    /// Returns the end of the seals.
     pub(crate) fn to(&self) -> Position {
         self.to
     }
 
-    /// Writes them all; false where another process sealed meanwhile, and what it did stands.
+    /// Writes all seals. Returns false if another process sealed meanwhile; then its seals are kept.
     pub(crate) fn put(&self, tx: &mut Tx<'_>) -> Result<bool> {
         if let Some((last, grown)) = &self.grown
             && !seals::extend(tx, last, grown)?
@@ -62,7 +62,7 @@ impl Join {
             let sealed_to = plan.to;
             let put = self.write(Durability::Process, move |tx| plan.put(tx));
             if put.map_err(|error| error.of_session(session))? {
-                self.tell_sealed(session, sealed_to);
+                self.set_sealed(session, sealed_to);
                 if sealed_to >= to {
                     return Ok(());
                 }
@@ -70,8 +70,8 @@ impl Join {
         }
     }
 
-    /// Makes the seals that cover a log up to `to`, which must be synced, or as many as one transaction adds; nothing
-    /// where it is covered.
+    /// Computes the seals for a log up to `to`, which must be synced, or as many as fit into one transaction. `None` if
+    /// it is sealed up to there.
     pub(crate) fn plan_seals(&self, known: &Known, reader: &Reader, to: Position) -> Result<Option<SealPlan>> {
         let (session, epoch, last) = (&known.row.id, known.row.log_epoch, known.seal.as_ref());
         if last.is_some_and(|last| last.to_position >= to) {
@@ -106,11 +106,11 @@ impl Join {
         Ok(Some(SealPlan { grown, new, to: from.unwrap_or(to) }))
     }
 
-    /// What a seal that may still grow becomes; nothing where what it covers is not what it was.
-    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, Extended)>> {
+    /// Computes the extension of the last seal. `None` if its bytes have changed.
+    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, SealExtension)>> {
         let before = self.hash_before(last)?;
         let (from, end) = (last.from_position, Position(to.0.min(last.from_position.0 + SEAL_BYTES)));
-        // The whole blocks are not hashed again one by one: what the seal covers is compared as a whole below.
+        // Complete blocks are not hashed again: the bytes of the whole seal are compared below.
         let blocks = match &last.blocks {
             Some(known) => Blocks::resume(known, last.to_position.0 - from.0),
             None => Blocks::default(),
@@ -120,7 +120,7 @@ impl Join {
             self.note_unsealed(last)?;
             return Ok(None);
         }
-        let grown = Extended {
+        let grown = SealExtension {
             to_position: end,
             hash: chain(before.as_ref(), &hashed.whole),
             blocks: hashed.blocks,
@@ -129,15 +129,15 @@ impl Join {
         Ok(Some((last.clone(), grown)))
     }
 
-    /// The hash of the seal before this one. Once there is another behind it, a seal does not change.
+    /// Returns the hash of the previous seal. A seal does not change once there is a next one.
     fn hash_before(&self, seal: &SealRow) -> Result<Option<[u8; 32]>> {
         let Some(ord) = seal.ord.checked_sub(1) else { return Ok(None) };
         let page = self.state.read(|tx| seals::page(tx, &seal.session_id, seal.epoch, ord, 1))?;
         Ok(page.first().map(|seal| seal.hash))
     }
 
-    /// Tells this process's writer how far its log is sealed.
-    pub(crate) fn tell_sealed(&self, session: &SessionId, to: Position) {
+    /// Sets the sealed end in this process's writer.
+    pub(crate) fn set_sealed(&self, session: &SessionId, to: Position) {
         if let Some(open) = self.open.get(session) {
             open.writer.sealed(to);
         }

@@ -1,11 +1,11 @@
-//! Which states use a home. Blobs lie in the home, and rows of any of its states may name them.
+//! The states that use a home. Blobs are in the home, and rows of any of its states may reference them.
 //!
-//! The state beside the logs is known by its file. Every other one leaves a record when it is opened for writing: a file in
-//! `states/`, named by the hash of its address, that holds the address.
+//! The state next to the logs is known by its file. Every other state leaves a record when it is opened for writing: a
+//! file in `states/`, named by the hash of its address, that contains the address.
 //!
-//! Two states of one home never choose the same path for a log. The first state that makes a session has plain file names:
-//! the state beside the logs, or another that leaves an empty file `states/plain-HASH`. Any other state adds its hash to
-//! each file name.
+//! Two states of one home never choose the same path for a log. The first state that creates a session has plain file
+//! names: the state next to the logs, or another one, which leaves an empty file `states/plain-HASH`. Any other state
+//! adds its hash to each file name.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use crate::store::Join;
 
 const RECORDS: &str = "states";
 const BESIDE: &str = "state.db";
-/// The beginning of the name of the record that says which state has plain file names.
+/// The prefix of the record of the state with plain file names.
 const PLAIN: &str = "plain-";
-/// The hexadecimal digits of a state's hash in a file name.
+/// The number of hexadecimal digits of a state's hash in a file name.
 const SUFFIX_CHARS: usize = 12;
-/// The longest address that is read from a record.
+/// The maximum length of an address in a record.
 const ADDRESS_BYTES_MAX: usize = 8192;
 
 impl Join {
@@ -36,10 +36,10 @@ impl Join {
         if self.disk.stat(&path).map_err(io("examine"))?.is_some_and(|stat| stat.len == address.len() as u64) {
             return Ok(());
         }
-        self.disk.create_dir(Path::new(RECORDS)).map_err(io("make the directory of"))?;
+        self.disk.create_dir(Path::new(RECORDS)).map_err(io("create the directory of"))?;
         let file = match self.disk.open(&path, Open::Create) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                // A crash cut it short, or another process writes the same at this moment.
+                // A crash cut it short, or another process is writing the same text now.
                 let file = self.disk.open(&path, Open::Append).map_err(io("open"))?;
                 file.set_len(0).map_err(io("cut"))?;
                 file
@@ -54,7 +54,7 @@ impl Join {
         Ok(())
     }
 
-    /// The other states that use this home, by their addresses.
+    /// Returns the addresses of the other states that use this home.
     pub(crate) fn other_states(&self) -> Result<Vec<String>> {
         let mut others = Vec::new();
         let beside = Path::new(BESIDE);
@@ -74,23 +74,24 @@ impl Join {
         Ok(others)
     }
 
-    /// What this state adds to the file names of new logs, so that no other state of the home chooses the same ones.
+    /// Returns the suffix of this state for the file names of new logs, so that no other state of the home chooses the
+    /// same names.
     pub(crate) fn file_suffix(&self) -> Result<String> {
         let own = record_of(&self.state.place());
-        // No file name made from a name has a plus sign.
+        // No safe file name contains a plus sign.
         let suffix = || format!("+{}", &own[..SUFFIX_CHARS]);
         let is_beside = self.is_beside();
         if self.is_plain_taken(is_beside, &own)? {
             return Ok(suffix());
         }
         if !is_beside && self.claim_plain(&own)? && self.is_plain_taken(is_beside, &own)? {
-            // Another state came at the same moment.
+            // Another state claimed at the same time.
             return Ok(suffix());
         }
         Ok(String::new())
     }
 
-    /// Whether another state of this home may have plain file names.
+    /// Returns true if another state of this home may have plain file names.
     fn is_plain_taken(&self, is_beside: bool, own: &str) -> Result<bool> {
         let beside = Path::new(BESIDE);
         if !is_beside && self.disk.stat(beside).map_err(LogError::io("examine", beside))?.is_some() {
@@ -101,13 +102,13 @@ impl Join {
         Ok(records.iter().any(|(name, _)| is_others(name)))
     }
 
-    /// Records that this state has plain file names. Returns false if the record was there.
+    /// Records that this state has plain file names. Returns false if the record exists.
     fn claim_plain(&self, own: &str) -> Result<bool> {
         let path = Path::new(RECORDS).join(format!("{PLAIN}{own}"));
         if self.disk.stat(&path).map_err(LogError::io("examine", &path))?.is_some() {
             return Ok(false);
         }
-        self.disk.create_dir(Path::new(RECORDS)).map_err(LogError::io("make the directory of", &path))?;
+        self.disk.create_dir(Path::new(RECORDS)).map_err(LogError::io("create the directory of", &path))?;
         match self.disk.open(&path, Open::Create) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err(LogError::io("create", &path)(error).into());
@@ -120,7 +121,7 @@ impl Join {
         Ok(true)
     }
 
-    /// Returns true if this state is the file beside the logs.
+    /// Returns true if this state is the file next to the logs.
     fn is_beside(&self) -> bool {
         match (self.state.address(), self.disk.local_root()) {
             (Address::Directory(directory), Some(root)) => match (directory.canonicalize(), root.canonicalize()) {
@@ -133,7 +134,7 @@ impl Join {
     }
 }
 
-/// Where a home says that it uses the state of an address.
+/// Returns the path of a home's record for the state at an address.
 pub(crate) fn record_path(address: &str) -> PathBuf {
     Path::new(RECORDS).join(record_of(address))
 }

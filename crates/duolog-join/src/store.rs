@@ -1,4 +1,4 @@
-//! The two stores, held together: opening, looking up, closing.
+//! The two stores of a home: open, look up, close.
 
 use std::sync::Arc;
 
@@ -13,50 +13,50 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::line_order::LineOrder;
 use crate::marks::Marks;
 use crate::open_log::OpenLog;
 use crate::process::Process;
-use crate::telling::Telling;
 
-/// How to open the two stores of a home.
+/// The options for opening the two stores of a home.
 pub struct OpenJoin {
     /// The state store.
     pub state: OpenState,
-    /// The disk that the logs are on, rooted where the state store is.
+    /// The disk with the logs, rooted in the state directory.
     pub disk: Arc<dyn Disk>,
-    /// Which home this is.
+    /// The id of the home.
     pub home: HomeId,
-    /// Limits.
+    /// The limits.
     pub limits: Limits,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Which boot of the machine this is: after another one, marks may be missing.
+    /// The id of the machine's boot: after another boot, marks may be missing.
     pub boot: String,
 }
 
-/// The two stores of a home and what holds them together.
+/// The two stores of a home, kept consistent.
 pub struct Join {
     pub(crate) state: State,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) home: HomeId,
-    /// The limits in force, with the fixed bound of a line that is read.
+    /// The limits, with the fixed limit of a line for reading.
     pub(crate) limits: Limits,
-    /// The limits in force, with the configured bound of a line that is appended.
+    /// The limits, with the configured limit of a line for appending.
     appending: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) process: Process,
     pub(crate) open: Arc<Recent<SessionId, OpenLog>>,
     pub(crate) feed: Arc<Feed>,
-    /// Asked of the system only once somebody waits.
+    /// Starts file notification when the first follower waits.
     pub(crate) hints: Hints,
     pub(crate) marks: Marks,
     pub(crate) boot: String,
-    pub(crate) telling: Arc<Telling>,
-    /// True if every log was marked since the machine booted; `None` until it is asked.
+    pub(crate) line_order: Arc<LineOrder>,
+    /// True if every log was marked since the machine booted. `None` until it is checked.
     pub(crate) marked_after_boot: Mutex<Option<bool>>,
 }
 
-/// What the state knows of one log.
+/// What the state has recorded of one log.
 pub(crate) struct Known {
     pub(crate) row: SessionRow,
     pub(crate) catalog: Option<CatalogRow>,
@@ -70,7 +70,7 @@ impl Known {
         place_of(&self.row)
     }
 
-    /// Opens the log for reading; `None` if it has no file, or one that a deletion has still to unlink.
+    /// Opens the log for reading. `None` if it has no file, or one that a deletion has yet to unlink.
     pub(crate) fn reader(&self, disk: &Arc<dyn Disk>) -> Result<Option<Reader>> {
         if self.row.unlink_due {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Known {
         Ok(Reader::open(disk, &self.place())?)
     }
 
-    /// Looks at the file of the log; `None` as for [`Self::reader`].
+    /// Returns the stat of the log's file. `None` as for [`Self::reader`].
     pub(crate) fn stat(&self, disk: &Arc<dyn Disk>) -> Result<Option<Stat>> {
         let path = self.place().path;
         let stat = disk.stat(&path).map_err(LogError::io("examine", &path))?;
@@ -90,13 +90,13 @@ pub(crate) fn place_of(row: &SessionRow) -> Place {
     Place { path: row.log_path.clone().into(), base: row.log_base, sealed: Vec::new() }
 }
 
-/// Reads what is known of a session's log, in the caller's transaction.
+/// Reads what the state has recorded of a session's log, in the caller's transaction.
 pub(crate) fn known(tx: &mut Tx<'_>, session: &SessionId) -> Result<Known> {
     let row = sessions::find(tx, session)?.ok_or_else(|| Error::NoSession(session.clone()))?;
     if row.deleted_at.is_some() {
         return Err(Error::Deleted(session.clone()));
     }
-    // Rows of an older epoch speak of bytes that are no longer there.
+    // Rows of an older epoch describe bytes that are no longer there.
     let catalog = catalog::get(tx, session)?.filter(|catalog| catalog.epoch == row.log_epoch);
     let seal = seals::last(tx, session, row.log_epoch)?;
     let sealed_to = seal.as_ref().map_or(Position::ZERO, |seal| seal.to_position);
@@ -107,9 +107,9 @@ pub(crate) fn known(tx: &mut Tx<'_>, session: &SessionId) -> Result<Known> {
 }
 
 impl Join {
-    /// Opens the stores and mends what a crash left.
+    /// Opens the stores and recovers from a crash.
     ///
-    /// What takes long does not happen here: derived rows are folded by whoever reads them, or in the background.
+    /// Nothing that takes long happens here: derived rows are folded by the next reader, or in the background.
     pub fn open(options: OpenJoin) -> Result<Arc<Self>> {
         let state = State::open(options.state)?;
         let join = Arc::new(Self {
@@ -118,7 +118,7 @@ impl Join {
             disk: options.disk,
             home: options.home,
             open: Arc::new(Recent::new(options.limits.open_logs_max)),
-            // Whoever reads a log in this process reads it as any other does.
+            // All processes read with the same limit, whatever their configuration.
             limits: Limits { line_bytes_max: LINE_BYTES_READ_MAX, ..options.limits },
             appending: options.limits,
             clock: options.clock,
@@ -126,7 +126,7 @@ impl Join {
             hints: Hints::new(),
             marks: Marks::default(),
             boot: options.boot,
-            telling: Arc::default(),
+            line_order: Arc::default(),
             marked_after_boot: Mutex::new(None),
         });
         if join.is_writable() {
@@ -137,57 +137,57 @@ impl Join {
         Ok(join)
     }
 
-    /// The state store, for reads and for what has no log.
+    /// Returns the state store, for reads and for rows without a log.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Which home this is.
+    /// Returns the id of the home.
     pub fn home(&self) -> HomeId {
         self.home
     }
 
-    /// Which process this is, among those that share the home.
+    /// Returns the id of this process, among those that share the home.
     pub fn process(&self) -> ProcessId {
         self.process.id()
     }
 
-    /// The limits in force. The bound of a line is that of reading, which no configuration changes.
+    /// Returns the limits. The limit of a line is that of reading, which no configuration changes.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The limits in force for what is appended, with the configured bound of a line.
+    /// Returns the limits for appending, with the configured limit of a line.
     pub fn append_limits(&self) -> &Limits {
         &self.appending
     }
 
-    /// Where the time comes from.
+    /// Returns the clock.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// The disk that the logs are on.
+    /// Returns the disk with the logs.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// What wakes the followers in this process.
+    /// Returns the feed that wakes the followers in this process.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.feed
     }
 
-    /// The system's notices of changes, for everyone in this process who waits for files.
+    /// Returns the file notification of this process.
     pub fn hints(&self) -> &Hints {
         &self.hints
     }
 
-    /// Whether this home may be written.
+    /// Returns true if this home may be written.
     pub fn is_writable(&self) -> bool {
         self.state.access() == Access::ReadWrite
     }
 
-    /// Opens a session's log for reading; nothing where it has no file yet.
+    /// Opens a session's log for reading. `None` if it has no file yet.
     pub fn reader(&self, session: &SessionId) -> Result<Option<Reader>> {
         let known = self.known(session)?;
         self.own(&known.row)?;
@@ -198,7 +198,7 @@ impl Join {
         self.state.read(|tx| known(tx, session))
     }
 
-    /// Refuses what another home owns (R9).
+    /// Returns an error if the log belongs to another home (R9).
     pub(crate) fn own(&self, row: &SessionRow) -> Result<()> {
         if row.home_id == self.home {
             return Ok(());
@@ -206,21 +206,21 @@ impl Join {
         Err(Error::OtherHome { session: row.id.clone(), owner: row.home_id, here: self.home })
     }
 
-    /// Leaves the home: folds what does not take long, at most `budget` bytes, and leaves the rest to the next reader.
+    /// Leaves the home: folds at most `budget` bytes within a short time, and leaves the rest to the next reader.
     ///
-    /// Of many sessions that wait it folds the first ones, and stops as a list does.
+    /// If many sessions are marked, it folds the first ones and stops at the time limit of a list.
     pub fn leave(&self, budget: u64) -> Result<()> {
         if self.process.is_forked() {
-            // What was appended, marked and locked is the other process's to put in order.
+            // What was appended, marked and locked belongs to the parent process.
             return Ok(());
         }
-        let left =
+        let result =
             if self.is_writable() { self.fold_before_leaving(budget).and_then(|()| self.hand_over()) } else { Ok(()) };
         self.process.leave();
-        left
+        result
     }
 
-    /// Writes rows that are the join's own.
+    /// Writes rows of the join itself.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         durability: Durability,

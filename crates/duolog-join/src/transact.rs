@@ -1,5 +1,5 @@
-//! The one way to change owned rows: a transaction, the lines that logs get to tell of it, and the answer by which a retry
-//! is known, in one call.
+//! The only way to change owned rows: one call runs the transaction, appends its lines to the logs, and stores the
+//! answer for retries.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::line_order::LineOrder;
 use crate::open_log::OpenLog;
 use crate::outbox::OutboxLine;
 use crate::store::Join;
-use crate::telling::Telling;
 
-/// The longest answer that is kept: 64 rows.
+/// The maximum length of a stored answer: 64 rows.
 const ANSWER_BYTES_MAX: usize = 64 * METADATA_BYTES_MAX;
 
-/// A row of an answer with more bytes than this may be followed by another: a character has up to four.
+/// A row with more bytes than this may be followed by another row of the answer: a character has up to four bytes.
 const FULL_BYTES: usize = METADATA_BYTES_MAX - 4;
 
-/// What a request is known by when it is asked for again.
+/// The key by which a retry of a request is recognised.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     scope: String,
@@ -33,32 +33,32 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// A request under an operation id, which is unique within its scope: the name of what is asked for.
+    /// Returns the key of a request with an operation id, which is unique within its scope: the name of the operation.
     ///
-    /// `request` is everything that makes it another request if it differs.
+    /// `request` is everything that makes a different request if it differs.
     pub fn new(scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<Self> {
         let text = serde_json::to_vec(request).map_err(Error::NoJson)?;
         Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash: blake3::hash(&text).into() })
     }
 
-    /// The key of one part of the request, for a request that takes several transactions: asked again, each part that was
-    /// done gives its answer, and the others are done.
+    /// Returns the key of one part of a request that takes several transactions. In a retry, finished parts return
+    /// their answers, and the others are done.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         Self { scope: format!("{}/{name}", self.scope), ..self.clone() }
     }
 
-    /// The operation id of the request.
+    /// Returns the operation id of the request.
     pub fn operation(&self) -> &OperationId {
         &self.operation
     }
 
-    /// Forgets the answer to a request that is taken back.
+    /// Deletes the answer to a request that is undone.
     pub(crate) fn forget(&self, tx: &mut Tx<'_>) -> Result<()> {
         Ok(operations::forget(tx, &self.scope, &self.operation)?)
     }
 
-    /// The rows that keep the answer to a request: one, unless the answer is too long for one.
+    /// Returns the rows with the answer to a request: one, unless the answer is too long.
     pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Timestamp) -> Result<Vec<OperationRow>> {
         let text = serde_json::to_string(answer).map_err(Error::NoJson)?;
         Bounded::<ANSWER_BYTES_MAX>::new("the answer to a request", &text)?;
@@ -81,18 +81,18 @@ impl IdempotencyKey {
         Ok(rows)
     }
 
-    /// The scope of one row of the answer.
+    /// Returns the scope of one row of the answer.
     fn scope_of_part(&self, part: usize) -> String {
         if part == 0 { self.scope.clone() } else { format!("{}/answer/{part}", self.scope) }
     }
 }
 
-/// How a change is written.
+/// The options of a change.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// What it survives once it is acknowledged.
+    /// The durability of the acknowledged change.
     pub durability: Durability,
-    /// What it is known by when it is asked for again. Without one, asking again changes again.
+    /// The key for retries. Without a key, a retry changes the rows again.
     pub key: Option<IdempotencyKey>,
 }
 
@@ -103,23 +103,23 @@ impl From<Durability> for Write {
 }
 
 impl Write {
-    /// A change that can be asked for again where there is a key.
+    /// Returns the options of a change that can be retried if there is a key.
     pub fn once(durability: Durability, key: Option<IdempotencyKey>) -> Self {
         Self { durability, key }
     }
 }
 
-/// The clock of a transaction, for what several machines compare: leases, and how long something may wait.
+/// The clock inside a transaction, for timestamps that several machines compare: leases and time limits.
 #[derive(Clone)]
 pub struct TxClock(Arc<dyn Clock>);
 
 impl TxClock {
-    /// The present time: by the server's clock where the state is on one, else by the machine's. A clock that the caller
-    /// supplied takes the place of both.
+    /// Returns the current time: of the server's clock if the state is on a server, otherwise of the machine's. A clock
+    /// that the caller supplied replaces both.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server cannot be asked.
+    /// Returns an error if the server's time cannot be read.
     pub fn now(&self, tx: &mut Tx<'_>) -> duolog_state::Result<Timestamp> {
         let of_server = if self.0.is_machine() { tx.server_time()? } else { None };
         Ok(of_server.unwrap_or_else(|| self.0.now()))
@@ -127,19 +127,19 @@ impl TxClock {
 }
 
 impl Join {
-    /// The clock for use inside a transaction.
+    /// Returns the clock for use inside a transaction.
     pub fn tx_clock(&self) -> TxClock {
         TxClock(Arc::clone(&self.clock))
     }
 
-    /// Runs a change of owned rows and has the logs tell of it.
+    /// Runs a change of owned rows and appends its lines to the logs.
     ///
-    /// `f` returns the answer and the lines that [`crate::tell`] made. Its error, of whatever type, undoes all of it. It may
-    /// run more than once, on any thread, and must have no effect but on its transaction. The change is acknowledged by its
-    /// commit. Its lines are in their logs when this returns, written and not synced; a line that cannot be written now
-    /// (disk full, a log that is locked or closed) waits in the outbox and undoes nothing.
+    /// `f` returns the answer and the lines from [`crate::tell`]. Its error rolls back everything. It may run more than
+    /// once, on any thread, and must have no effect outside its transaction. The commit acknowledges the change. When
+    /// this returns, its lines are in their logs, not synced. A line that cannot be appended now (disk full, log locked
+    /// or closed) stays in the outbox; the change is kept.
     ///
-    /// Under a key, a request that was answered before gets the same answer and changes nothing.
+    /// With a key, a request that was answered before returns the same answer and changes nothing.
     pub fn transact<T, E>(
         &self,
         how: impl Into<Write>,
@@ -154,35 +154,35 @@ impl Join {
         }
         let Write { durability, key } = how.into();
         let clock = self.tx_clock();
-        let announced = Announced::new(&self.telling, &self.open);
+        let announced = AnnouncedSessions::new(&self.line_order, &self.open);
         let announce = announced.clone();
-        let (answer, told) = self.state.write(durability, move |tx| {
+        let (answer, lines) = self.state.write(durability, move |tx| {
             if let Some(key) = &key
                 && let Some(answer) = answered(tx, key)?
             {
                 return Ok((answer, Vec::new()));
             }
-            let (answer, mut told) = f(tx)?;
+            let (answer, mut lines) = f(tx)?;
             if let Some(key) = &key {
                 let at = clock.now(tx)?;
                 for row in key.answered_with(&answer, at)? {
                     operations::insert(tx, &row)?;
                 }
             }
-            announce.add(&mut told);
-            Ok::<_, E>((answer, told))
+            announce.add(&mut lines);
+            Ok::<_, E>((answer, lines))
         })?;
-        self.put_told(&told);
+        self.append_lines(&lines);
         drop(announced);
         Ok(answer)
     }
 
-    /// The answer that a request got when it was carried out, if it was: for what must be known before it is asked again.
+    /// Returns the answer of a request that was carried out. `None` if it was not.
     pub fn answer_to<T: DeserializeOwned>(&self, key: &IdempotencyKey) -> Result<Option<T>> {
         self.state.read(|tx| answered(tx, key))
     }
 
-    /// Returns true if a request was carried out, whatever its answer was.
+    /// Returns true if a request was carried out, whatever its answer.
     pub fn was_answered(&self, key: &IdempotencyKey) -> Result<bool> {
         let row = self.state.read(|tx| operations::find(tx, &key.scope, &key.operation))?;
         if row.as_ref().is_some_and(|row| row.request_hash != key.request_hash) {
@@ -192,7 +192,7 @@ impl Join {
     }
 }
 
-/// The answer that a request got when it was carried out, if it was.
+/// Returns the answer of a request that was carried out. `None` if it was not.
 fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Result<Option<T>> {
     let Some(row) = operations::find(tx, &key.scope, &key.operation)? else { return Ok(None) };
     if row.request_hash != key.request_hash {
@@ -202,7 +202,7 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
         let what = format!("the answer to operation {}", key.operation);
         Error::State(duolog_state::Error::Damaged { what, detail })
     };
-    let mut answer = row.answer.ok_or_else(|| damaged("there is none".to_owned()))?;
+    let mut answer = row.answer.ok_or_else(|| damaged("it is missing".to_owned()))?;
     let mut is_full = answer.len() > FULL_BYTES;
     for part in 1.. {
         if !is_full {
@@ -216,39 +216,39 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
     serde_json::from_str(&answer).map(Some).map_err(|error| damaged(error.to_string()))
 }
 
-/// The sessions that a change is about to tell of: from before its commit until its lines are in the logs, appends to them
-/// from this process wait, so that nothing comes before what led to it.
+/// The sessions whose logs get lines from a change. From before its commit until its lines are in the logs, appends to
+/// them from this process wait, so that no event comes before its cause.
 #[derive(Clone)]
-struct Announced {
-    telling: Arc<Telling>,
+struct AnnouncedSessions {
+    line_order: Arc<LineOrder>,
     open: Arc<Recent<SessionId, OpenLog>>,
     sessions: Arc<Mutex<Vec<SessionId>>>,
 }
 
-impl Announced {
-    fn new(telling: &Arc<Telling>, open: &Arc<Recent<SessionId, OpenLog>>) -> Self {
-        Self { telling: Arc::clone(telling), open: Arc::clone(open), sessions: Arc::default() }
+impl AnnouncedSessions {
+    fn new(line_order: &Arc<LineOrder>, open: &Arc<Recent<SessionId, OpenLog>>) -> Self {
+        Self { line_order: Arc::clone(line_order), open: Arc::clone(open), sessions: Arc::default() }
     }
 
-    /// Announces the lines, and notes for each where its log ends now: it cannot stand before that.
-    fn add(&self, told: &mut [OutboxLine]) {
+    /// Announces the lines, and records the current end of each log: the line cannot be before it.
+    fn add(&self, lines: &mut [OutboxLine]) {
         let mut sessions = self.sessions.lock();
-        for told in told {
-            told.not_before = self.open.get(&told.session).map(|open| (open.epoch, open.writer.written()));
-            if !sessions.contains(&told.session) {
-                self.telling.begin(&told.session);
-                sessions.push(told.session.clone());
+        for line in lines {
+            line.not_before = self.open.get(&line.session).map(|open| (open.epoch, open.writer.written()));
+            if !sessions.contains(&line.session) {
+                self.line_order.begin(&line.session);
+                sessions.push(line.session.clone());
             }
         }
     }
 }
 
-impl Drop for Announced {
+impl Drop for AnnouncedSessions {
     fn drop(&mut self) {
-        // The last one goes after the call: the request's own copy goes with the request.
+        // The last clone is dropped after the call; the clone in the request is dropped with the request.
         if Arc::strong_count(&self.sessions) == 1 {
             for session in self.sessions.lock().drain(..) {
-                self.telling.end(&session);
+                self.line_order.end(&session);
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Looking at every byte of a log without changing one.
+//! Verification: reads every byte of a log without changing one.
 //!
-//! Seals say which bytes are not what they were, to the block; the lines say what cannot be read. Nothing is claimed of
-//! bytes that no hash is left for.
+//! Seals tell which bytes have changed, to the block; lines tell what cannot be read. Nothing is claimed about bytes
+//! without a hash.
 //!
-//! Only a mismatch with a seal, or bytes missing below the recorded end, is damage. A line that cannot be read although its
-//! seal matches was already so when it was sealed: power loss had taken it before it was synced.
+//! Only a mismatch with a seal, or bytes missing before the recorded end, is damage. A line that cannot be read
+//! although its seal matches was unreadable when it was sealed: a power loss had damaged it before it was synced.
 
 mod sealed;
 mod shift;
@@ -21,81 +21,80 @@ use crate::error::{Error, Result};
 use crate::store::{Join, Known};
 use sealed::{Extent, Run};
 
-/// The lines that cannot be read or whose blob is lost, and the places that are not as sealed, that are listed of each;
-/// more are counted.
+/// The maximum number of listed places, for lines and for seals each; more are counted.
 const DAMAGE_LISTED: usize = 50;
-/// The recorded losses that are listed.
+/// The maximum number of listed losses.
 const LOSSES_LISTED: u32 = 50;
-/// The blobs that are remembered to be whole; with more, some are read again.
+/// The maximum number of blobs remembered as intact; with more, some are read again.
 const BLOBS_REMEMBERED: usize = 65_536;
 
-/// How serious a damaged place is.
+/// The severity of a damaged place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Sealed bytes changed or are gone, or a blob is lost.
+    /// Sealed bytes changed or are missing, or a blob is lost.
     Damage,
-    /// A line that was already unreadable when it was sealed, or that no seal covers. Power loss leaves such lines among
-    /// those that were never synced.
+    /// A line that was unreadable when it was sealed, or that no seal covers. A power loss leaves such lines among
+    /// those that were not synced.
     UnsyncedLoss,
 }
 
-/// What is wrong with a place in a log.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// A line that is not one.
+    /// An invalid line.
     Line(LineFault),
-    /// Bytes that are not those that were sealed.
+    /// Bytes that do not match their seal.
     Seal(SealMismatch),
-    /// The log ends before bytes that the state names.
+    /// The log ends before the recorded end.
     Missing {
-        /// From here up to its end, no hash is left that says whether the bytes are what they were.
+        /// From here to the end of the log, no hash is left to check the bytes.
         unchecked_from: Position,
     },
-    /// A blob that a line names and that is not there.
+    /// A blob that a line names and that does not exist.
     NoBlob(BlobId),
-    /// A blob that a line names and whose bytes are not those that were put.
+    /// A blob that a line names and whose bytes have changed.
     BadBlob(BlobId),
 }
 
-/// How sealed bytes are not what they were, as far as that can be told.
+/// How sealed bytes have changed, as far as that can be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealMismatch {
-    /// What follows stands where it stood.
+    /// The following bytes have not moved.
     InPlace,
-    /// What follows stands so many bytes earlier.
+    /// The following bytes moved to lower positions.
     Removed {
-        /// How many fewer there are.
+        /// The number of removed bytes.
         bytes: u64,
     },
-    /// What follows stands so many bytes later.
+    /// The following bytes moved to higher positions.
     Inserted {
-        /// How many more there are.
+        /// The number of inserted bytes.
         bytes: u64,
     },
-    /// Nothing that follows is known to stand, here or elsewhere.
+    /// No following bytes were found, here or elsewhere.
     Unclear,
 }
 
 /// A damaged place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// What is wrong.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// Where it begins. All that is sealed before it, back to the damage before, is as it was.
+    /// Its first position. All sealed bytes before it, back to the previous damage, are unchanged.
     pub from: Position,
-    /// Where it ends, counted as the log was when it was sealed.
+    /// Its end, in positions of the sealed log.
     pub to: Position,
-    /// The first byte that is not what it was stands below this, and not before `from`.
+    /// The first changed byte is before this position, and not before `from`.
     pub first_to: Position,
-    /// The number of the line that `from` stands in, from 1.
+    /// The number of the line with `from`, from 1.
     pub line: u64,
-    /// Where that line begins.
+    /// The position of that line.
     pub line_start: Position,
-    /// The number of the line that the last byte before `first_to` stands in.
+    /// The number of the line with the last byte before `first_to`.
     pub line_to: u64,
-    /// True if these bytes are below the last seal.
+    /// True if these bytes are before the end of the last seal.
     pub sealed: bool,
-    /// How serious it is.
+    /// The severity.
     pub severity: Severity,
 }
 
@@ -122,20 +121,20 @@ impl fmt::Display for Damage {
             DamageKind::NoBlob(id) => return write!(f, "the blob that line {} names is missing: {id}", self.line),
             DamageKind::BadBlob(id) => return write!(f, "the blob that line {} names is damaged: {id}", self.line),
             DamageKind::Missing { unchecked_from } => {
-                write!(f, "cut off: {} gone", Bytes(self.to.0 - self.from.0))?;
+                write!(f, "cut off: {} missing", Bytes(self.to.0 - self.from.0))?;
                 return match self.from.0 - unchecked_from.0 {
                     0 => Ok(()),
-                    unchecked => write!(f, "; of what stands, the last {unchecked} cannot be checked"),
+                    unchecked => write!(f, "; the last {unchecked} bytes before the cut cannot be checked"),
                 };
             }
             DamageKind::Seal(SealMismatch::InPlace) => {
-                write!(f, "changed or reordered; what follows stands where it stood")?;
+                write!(f, "changed or reordered; the following bytes have not moved")?;
             }
             DamageKind::Seal(SealMismatch::Removed { bytes }) => {
-                write!(f, "{} missing here; what follows stands so much earlier", Bytes(bytes))?;
+                write!(f, "{} missing here; the following bytes moved to lower positions", Bytes(bytes))?;
             }
             DamageKind::Seal(SealMismatch::Inserted { bytes }) => {
-                write!(f, "{} too many here; what follows stands so much later", Bytes(bytes))?;
+                write!(f, "{} too many here; the following bytes moved to higher positions", Bytes(bytes))?;
             }
             DamageKind::Seal(SealMismatch::Unclear) => {
                 write!(f, "changed, removed, inserted or reordered from here on")?;
@@ -157,31 +156,30 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// What verifying a log found.
+/// The result of verifying a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Its epoch.
     pub epoch: Epoch,
-    /// The end of its last whole line.
+    /// The end of its last complete line.
     pub end: Position,
-    /// How many good lines it has.
+    /// The number of valid lines.
     pub events: u64,
-    /// How many seals were checked.
+    /// The number of checked seals.
     pub seals: u64,
-    /// Up to where it is sealed.
+    /// The end of the last seal.
     pub sealed_to: Position,
-    /// Bytes after the last newline, which the next append mends.
+    /// The number of bytes after the last newline, which the next append repairs.
     pub torn_bytes: u64,
-    /// The number of places that are not as they were sealed, and of lines there that cannot be read.
+    /// The number of places that do not match their seals, and of unreadable lines in them.
     pub damaged: u64,
-    /// The number of lines that power loss left unreadable before they were synced.
+    /// The number of lines that a power loss made unreadable before they were synced.
     pub unsynced: u64,
-    /// How often a line names a blob that is missing or damaged. It was durable before the line was.
+    /// The number of references to missing or damaged blobs. A blob is durable before the line that names it.
     pub blobs_lost: u64,
-    /// The first of them: lines that cannot be read, then what is not as it was sealed, each in order.
+    /// The first of them: unreadable lines, then places that do not match their seals, each in order.
     pub places: Vec<Damage>,
-    /// The recorded losses of known bytes, newest first. Seals of an older epoch are not checked, so these are all that is
-    /// left to say of them.
+    /// The recorded losses, newest first. Seals of an older epoch are not checked, so this is all that is known of it.
     pub losses: Vec<RepairRow>,
 }
 
@@ -201,7 +199,8 @@ impl Verified {
 }
 
 impl Join {
-    /// Checks every line, every seal and every blob that is named in a log; `each` is told how many bytes are done, of how many.
+    /// Checks every line, every seal and every blob that a log names. `each` gets the number of checked bytes and the
+    /// total.
     pub fn verify(&self, session: &SessionId, mut each: impl FnMut(u64, u64)) -> Result<Verified> {
         let known = self.known(session)?;
         self.own(&known.row)?;
@@ -237,7 +236,7 @@ impl Join {
         Ok(verified)
     }
 
-    /// Finds what is not as it was sealed, or gone, without knowing its lines.
+    /// Finds bytes that do not match their seals or are missing. Their line numbers are not set yet.
     fn verify_seals(
         &self,
         known: &Known,
@@ -247,9 +246,9 @@ impl Join {
     ) -> Result<Found> {
         let compared = self.compare(known, extent, each)?;
         verified.seals = compared.seals;
-        let in_place = |run: &Run| run.damage(SealMismatch::InPlace);
-        let places = compared.ended.iter().map(in_place).collect();
-        let mut found = Found { places, unlisted: compared.unlisted.as_ref().map(in_place) };
+        let changed_in_place = |run: &Run| run.damage(SealMismatch::InPlace);
+        let places = compared.ended.iter().map(changed_in_place).collect();
+        let mut found = Found { places, unlisted: compared.unlisted.as_ref().map(changed_in_place) };
         verified.damaged += compared.ended_count;
         let mut add = |damage: Damage| {
             verified.damaged += 1;
@@ -260,8 +259,8 @@ impl Join {
             return Ok(found);
         }
         if let Some(run) = &compared.last {
-            let stands = self.last_line_stands(known, extent)?;
-            add(run.damage(if stands { SealMismatch::InPlace } else { SealMismatch::Unclear }));
+            let in_place = self.is_last_line_in_place(known, extent)?;
+            add(run.damage(if in_place { SealMismatch::InPlace } else { SealMismatch::Unclear }));
         }
         let recorded_to = known.watermark.recorded_to;
         if extent.end < recorded_to {
@@ -272,13 +271,13 @@ impl Join {
         Ok(found)
     }
 
-    /// Whether the last line that was folded is where it was.
-    fn last_line_stands(&self, known: &Known, extent: &Extent<'_>) -> Result<bool> {
+    /// Returns true if the last folded line is at its position.
+    fn is_last_line_in_place(&self, known: &Known, extent: &Extent<'_>) -> Result<bool> {
         let Some((position, hash)) = known.watermark.folded else { return Ok(false) };
         Ok(extent.reader.line_hash_at(position, self.limits.line_bytes_max)? == Some(hash))
     }
 
-    /// Checks every line, and tells in which lines the places that were `found` are; `each` is told what is left.
+    /// Checks every line, and sets the line numbers of the places in `found`. `each` gets the number of bytes left.
     fn verify_lines(
         &self,
         reader: &Reader,
@@ -289,7 +288,7 @@ impl Join {
         let (line_bytes_max, end) = (self.limits.line_bytes_max, verified.end);
         let (mut number, mut begun, mut ended) = (0, 0, 0);
         let mut lines = reader.lines(reader.first(), end, line_bytes_max)?;
-        let mut blobs = CheckedBlobs { blobs: Blobs::on(&self.disk), whole: HashSet::new() };
+        let mut blobs = CheckedBlobs { blobs: Blobs::on(&self.disk), intact: HashSet::new() };
         while let Some(item) = lines.next()? {
             let (from, to, fault) = match item {
                 Item::Line(line) => (line.start, line.end, check_line(line.bytes, line_bytes_max).err()),
@@ -318,13 +317,13 @@ impl Join {
             }
             each(end.0 - to.0);
         }
-        // What is behind the last whole line is in the one that would come next.
+        // Bytes after the last complete line belong to the line that would come next.
         place_in_line(&mut found.places, (begun, ended), number + 1, end, Position(u64::MAX));
         Ok(())
     }
 }
 
-/// The places that are not as they were sealed.
+/// The places that do not match their seals.
 struct Found {
     places: Vec<Damage>,
     /// The range of the changes in place that are not listed.
@@ -332,28 +331,28 @@ struct Found {
 }
 
 impl Found {
-    /// Returns true if a range of the log, as it is now, overlaps bytes that are not as they were sealed.
+    /// Returns true if a range of the log in its current positions overlaps bytes that do not match their seals.
     ///
-    /// A line that cannot be read but whose seal matches was so when it was sealed.
+    /// A line that cannot be read but whose seal matches was unreadable when it was sealed.
     fn is_changed(&self, from: Position, to: Position) -> bool {
         self.places.iter().chain(&self.unlisted).any(|place| {
             let end = match place.kind {
                 DamageKind::Seal(SealMismatch::InPlace | SealMismatch::Unclear) => place.to.0,
                 DamageKind::Seal(SealMismatch::Removed { bytes }) => place.to.0.saturating_sub(bytes),
                 DamageKind::Seal(SealMismatch::Inserted { bytes }) => place.to.0.saturating_add(bytes),
-                // What is there of a log that was cut is not changed.
+                // The remaining bytes of a log that was cut are unchanged.
                 DamageKind::Missing { .. } | DamageKind::Line(_) | DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => {
                     return false;
                 }
             };
-            // Where bytes were removed, the place may be empty now: the line that it is in was changed.
+            // A place where bytes were removed may be empty now: the line that contains it was changed.
             from.0 < end.max(place.from.0 + 1) && place.from < to
         })
     }
 }
 
-/// Tells the places that begin, or whose first changed byte may still be, in this line that it is this one. Of those in
-/// order, the first `begun` and `ended` know already; says how many do now.
+/// Sets this line as the line of the places that begin in it, and of those whose first changed byte may be in it. The
+/// first `begun` and `ended` places, in order, are set already. Returns the new numbers.
 fn place_in_line(
     found: &mut [Damage],
     (mut begun, mut ended): (usize, usize),
@@ -372,22 +371,22 @@ fn place_in_line(
     (begun, ended)
 }
 
-/// Blobs on their way through a log: one that many lines name is read once.
+/// The blobs checked so far: a blob that many lines name is read once.
 struct CheckedBlobs {
     blobs: Blobs,
-    whole: HashSet<BlobId>,
+    intact: HashSet<BlobId>,
 }
 
 impl CheckedBlobs {
-    /// What is wrong with a blob.
+    /// Returns the damage of a blob, if any.
     fn fault_of(&mut self, id: BlobId) -> Result<Option<DamageKind>> {
-        if self.whole.contains(&id) {
+        if self.intact.contains(&id) {
             return Ok(None);
         }
         match self.blobs.open(&id).and_then(|mut blob| blob.verify()) {
             Ok(()) => {
-                if self.whole.len() < BLOBS_REMEMBERED {
-                    self.whole.insert(id);
+                if self.intact.len() < BLOBS_REMEMBERED {
+                    self.intact.insert(id);
                 }
                 Ok(None)
             }

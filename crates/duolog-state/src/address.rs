@@ -1,6 +1,7 @@
-//! Where a state is: a directory on this machine, or a database on a server. Passwords never leave this module as text.
+//! The address of a state: a directory on this machine, or a database on a server. No output of this module contains a
+//! password.
 
-/// What a build without the feature has, for its test.
+/// The stand-in of a build without the feature `postgres`, compiled here for its test.
 #[cfg(all(test, feature = "postgres"))]
 #[allow(dead_code)]
 #[path = "address/no_server.rs"]
@@ -21,10 +22,10 @@ pub(crate) use server::Trust;
 
 use crate::error::{Error, Result};
 
-/// The database's file name in its directory.
+/// The name of the database file in its directory.
 pub(crate) const DATABASE: &str = "state.db";
 
-/// Where a state is.
+/// The address of a state.
 #[derive(Clone, PartialEq)]
 pub enum Address {
     /// SQLite, in `state.db` of this directory.
@@ -33,17 +34,17 @@ pub enum Address {
     Server(Server),
 }
 
-/// What an address says: a place of its own, or the one that the home has.
+/// A parsed address: the home's own database, or an explicit address.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreAddress {
-    /// `sqlite:`, the database in the home.
+    /// `sqlite:`: the database in the home.
     Home,
-    /// Another place.
+    /// An explicit address.
     At(Address),
 }
 
 impl StoreAddress {
-    /// The address, where the home keeps its own database in `directory`.
+    /// Returns the address; a home has its own database in `directory`.
     pub fn or_in(self, directory: &Path) -> Address {
         match self {
             Self::Home => Address::Directory(directory.to_owned()),
@@ -62,10 +63,10 @@ impl FromStr for StoreAddress {
         let path = match text.strip_prefix("sqlite:") {
             Some("") => return Ok(Self::Home),
             Some(path) => path.strip_prefix("//").unwrap_or(path),
-            // A server's address with a slip in it must not become the name of a directory, and is not repeated: a part
-            // of it may be a password.
+            // A mistyped server address must not become a directory name. The error does not repeat the text, because a
+            // part of it may be a password.
             None if !text.starts_with(['/', '.']) && text.contains([':', '@', '=']) => {
-                return Err(bad("it is no path, no sqlite:PATH and no postgres://USER@HOST/DATABASE".to_owned()));
+                return Err(bad("it is neither a path nor sqlite:PATH nor postgres://USER@HOST/DATABASE".to_owned()));
             }
             None => text,
         };
@@ -83,7 +84,7 @@ fn directory(text: &str) -> Result<PathBuf> {
         return Ok(parent.unwrap_or(Path::new(".")).to_owned());
     }
     if path.extension().is_some_and(|extension| extension == "db") {
-        return Err(bad(format!("the database is called {DATABASE}: name the directory it is in")));
+        return Err(bad(format!("the database file must be named {DATABASE}: give its directory")));
     }
     Ok(path.to_owned())
 }

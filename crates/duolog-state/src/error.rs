@@ -1,83 +1,83 @@
-//! What can go wrong in the state store, by what the caller can do about it.
+//! Errors of the state store, grouped by what the caller can do about them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The error beneath an error. Shared, because one failed commit is the answer to every member of its group.
+/// The underlying error. Shared, because every member of a group gets the error of its failed commit.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
-/// A result of the state store.
+/// The result of a call of the state store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Which rule of the schema a row broke.
+/// The kind of constraint that a row violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstraintKind {
-    /// Another row has this key already.
+    /// Another row has the same key.
     Unique,
-    /// A bound or a vocabulary.
+    /// A `CHECK`: a limit or a set of allowed values.
     Check,
-    /// The row that it names does not exist.
+    /// The referenced row does not exist.
     ForeignKey,
-    /// A value must be there.
+    /// A value is missing.
     NotNull,
-    /// Any other rule.
+    /// Any other constraint.
     Other,
 }
 
-/// What the state store answers instead of a result.
+/// An error of the state store.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Someone else held it for longer than we may wait. Nothing was changed.
+    /// Another connection or process held the lock until the timeout. Nothing was changed.
     #[error("{what} is in use{}", holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Busy {
-        /// What was waited for.
+        /// The resource that is locked.
         what: &'static str,
-        /// The process that holds it, where that can be told.
+        /// The process that holds the lock, if known.
         holder: Option<u32>,
     },
-    /// The commit failed in a way that does not tell whether the transaction happened.
-    #[error("the commit failed, and whether it happened is unknown: read before trying again")]
+    /// The commit failed, and it is unknown whether the transaction was committed.
+    #[error("the commit failed and its outcome is unknown: read the state before you retry")]
     Unknown {
-        /// What the commit answered.
+        /// The error of the commit.
         #[source]
         source: Cause,
     },
-    /// A sync of the database files failed, now or in another process, and what it left in doubt could not be settled.
-    /// Nothing was written.
+    /// A sync of the database files failed, in this or another process, and a second sync failed too. Nothing was
+    /// written.
     #[error("cannot promise that a commit survives a power loss: an earlier sync of the state failed")]
     SyncFailed {
-        /// What kept the files from being synced again.
+        /// The error of the second sync.
         #[source]
         source: Cause,
     },
-    /// The disk is full. Nothing of the transaction was kept.
+    /// The disk is full. The transaction was rolled back.
     #[error("the disk is full; the transaction was rolled back")]
     Full {
-        /// What the engine answered.
+        /// The engine's error.
         #[source]
         source: Cause,
     },
-    /// Bytes that are not what was written.
+    /// The stored bytes are not what was written.
     #[error("{what} is damaged: {detail}")]
     Damaged {
-        /// The file or column.
+        /// The damaged file or column.
         what: String,
-        /// What is wrong with it.
+        /// The damage.
         detail: String,
     },
-    /// A write where only reading was asked for or is possible.
+    /// A write on a state that is open read-only.
     #[error("the state is open read-only")]
     ReadOnly,
-    /// A row that the schema refuses.
-    #[error("the row breaks a rule of its table: {detail}")]
+    /// The row violates a constraint of the schema.
+    #[error("the row violates a constraint of its table: {detail}")]
     Constraint {
-        /// Which kind of rule.
+        /// The kind of constraint.
         kind: ConstraintKind,
-        /// The rule or the columns, as the engine names them.
+        /// The constraint or its columns, as the engine names them.
         detail: String,
     },
-    /// The database was written by a newer program, and is never written by this one (I8).
+    /// A newer program wrote the database, and this program must not write it (I8).
     #[error("the state has schema version {found}, and this program knows up to {known}: use a newer duolog")]
     Newer {
         /// The version in the database.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The newest version this program knows.
         known: u32,
     },
-    /// The database is older than this program, and this opening may not change that.
+    /// The schema is older than this program needs, and this call may not migrate it.
     #[error("the state has schema version {found} and needs {known}: open it for writing once to migrate it")]
     NeedsMigration {
         /// The version in the database.
@@ -104,64 +104,64 @@ pub enum Error {
         /// The version in the database.
         found: u32,
     },
-    /// A database with tables that are not ours.
+    /// The database has tables of another program.
     #[error("{place} is a database of another program")]
     Foreign {
         /// The database.
         place: String,
     },
-    /// An address that leads nowhere.
-    #[error("the address of the state cannot be used: {detail}")]
+    /// The address cannot be parsed.
+    #[error("cannot use the state's address: {detail}")]
     BadAddress {
-        /// What is wrong with it, without its secrets.
+        /// The mistake in it, without passwords.
         detail: String,
     },
-    /// The address of a server, in a build without the engine for it.
+    /// A server address, in a build without the PostgreSQL engine.
     #[error("cannot open a state on PostgreSQL: this build lacks the cargo feature \"postgres\" of duolog")]
     NoPostgres,
-    /// The server did not answer, or stopped answering before the commit. Nothing was changed.
-    #[error("{place} cannot be reached: {detail}")]
+    /// The server did not answer, or the connection was lost before the commit. Nothing was changed.
+    #[error("cannot reach {place}: {detail}")]
     Unreachable {
         /// The address, without its password.
         place: String,
-        /// What was seen.
+        /// The error of the connection.
         detail: String,
     },
-    /// The server answered, and does not let us in or do what was asked.
+    /// The server refused the login or the statement.
     #[error("{place} refused: {detail}")]
     Denied {
         /// The address, without its password.
         place: String,
-        /// What it said.
+        /// The server's message.
         detail: String,
     },
-    /// A server older than what we rely on.
+    /// The server's version is not supported.
     #[error("{place} is PostgreSQL {found}, and {needed} or newer is needed")]
     TooOld {
         /// The address, without its password.
         place: String,
         /// Its version.
         found: String,
-        /// The oldest that will do.
+        /// The oldest supported version.
         needed: u32,
     },
-    /// Other transactions changed the same rows each time it was tried. Nothing was changed.
+    /// Every attempt conflicted with another transaction. Nothing was changed.
     #[error("other transactions kept changing the same rows")]
     Conflict {
-        /// What the engine answered last.
+        /// The engine's last error.
         #[source]
         source: Cause,
     },
-    /// What this engine does not do.
-    #[error("{what} is not done here: {instead}")]
+    /// The engine does not support the operation.
+    #[error("cannot {what}: {instead}")]
     NotHere {
-        /// What was asked for.
+        /// The operation, as a verb phrase.
         what: &'static str,
-        /// What does it instead.
+        /// What to use instead.
         instead: &'static str,
     },
     /// Text with a NUL byte.
-    #[error("a text with a NUL byte in it does not fit a column")]
+    #[error("cannot store text with a NUL byte")]
     Nul,
     /// Another process migrated the database after this one opened it.
     #[error("the state was migrated from version {opened} to {found} since it was opened: open it again")]
@@ -171,24 +171,24 @@ pub enum Error {
         /// The version now.
         found: u32,
     },
-    /// The handle was made by another process; connections and locks do not survive a fork.
-    #[error("the state was opened by process {opened} and this is process {now}: open it anew after a fork")]
+    /// Another process opened the state; connections and locks do not survive a fork.
+    #[error("the state was opened by process {opened} and this is process {now}: open it again after a fork")]
     Forked {
         /// The process that opened it.
         opened: u32,
         /// This process.
         now: u32,
     },
-    /// The opening was closed while clones of it were still in use. Nothing was changed.
+    /// The state was closed while clones of the handle were in use. Nothing was changed.
     #[error("the state was closed")]
     Closed,
-    /// The caller's own code panicked inside its transaction, which was rolled back.
+    /// The caller's function panicked inside its transaction, which was rolled back.
     #[error("the transaction panicked and was rolled back: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
-    /// A file system on which the write-ahead log is not safe.
+    /// The directory is on a file system on which SQLite's write-ahead log is not safe.
     #[error("{} is on {kind}, where SQLite's write-ahead log is not safe: put it on a local disk", path.display())]
     FileSystem {
         /// The directory.
@@ -196,38 +196,38 @@ pub enum Error {
         /// The kind of file system.
         kind: String,
     },
-    /// A path that SQLite does not take.
+    /// The path is too long for SQLite.
     #[error("cannot open {}: its path has {bytes} bytes, and SQLite takes at most {max}", path.display())]
     PathTooLong {
         /// The database file.
         path: PathBuf,
         /// The length of its path.
         bytes: usize,
-        /// The longest path that can be opened.
+        /// The maximum length.
         max: usize,
     },
-    /// There is nothing to open.
+    /// No state exists at the address.
     #[error("{}", missing(place))]
     Missing {
-        /// Where it was looked for.
+        /// The address, without its password.
         place: String,
     },
-    /// A copy never replaces a file.
+    /// The destination of a copy exists; a copy never replaces a file.
     #[error("{} exists already", path.display())]
     Exists {
-        /// The file in the way.
+        /// The existing file.
         path: PathBuf,
     },
-    /// A setting that the engine did not take.
-    #[error("SQLite answered {found:?} to {setting}")]
+    /// SQLite did not accept a setting, or has an unsupported version.
+    #[error("SQLite returned {found:?} for {setting}")]
     Setting {
-        /// What was asked.
+        /// The setting.
         setting: &'static str,
-        /// What it answered.
+        /// The value that SQLite returned.
         found: String,
     },
-    /// A number that does not fit a column.
-    #[error("{value} does not fit a column: at most {}", i64::MAX)]
+    /// The number is too large for a column.
+    #[error("cannot store the number {value}: the maximum is {}", i64::MAX)]
     OutOfRange {
         /// The number.
         value: u64,
@@ -235,45 +235,45 @@ pub enum Error {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         #[source]
         source: Arc<std::io::Error>,
     },
     /// A file of the state cannot be opened. Nothing was changed.
     #[error("cannot open a file of the state")]
     Unopenable {
-        /// What the engine answered.
+        /// The engine's error.
         #[source]
         source: Cause,
     },
-    /// A file of the state cannot be written: the disk failed, or a limit of the file size is reached.
+    /// A file of the state cannot be written: the disk failed, or the file size limit was reached.
     #[error("cannot write a file of the state; the transaction was rolled back")]
     WriteFailed {
-        /// What the engine answered.
+        /// The engine's error.
         #[source]
         source: Cause,
     },
-    /// The engine answered with an error that none of the others describes.
+    /// Any other error of the engine.
     #[error("the database engine failed")]
     Engine {
-        /// What it answered.
+        /// The engine's error.
         #[source]
         source: Cause,
     },
 }
 
 impl Error {
-    /// Whether nothing happened for a reason that may be gone when it is tried again.
+    /// Returns true if nothing was changed and a retry may succeed.
     #[cfg(feature = "postgres")]
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::Unreachable { .. })
     }
 
-    /// Whether another row has the key already.
+    /// Returns true if another row has the same key.
     #[cfg(feature = "postgres")]
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Constraint { kind: ConstraintKind::Unique, .. })

@@ -1,22 +1,23 @@
-//! Whether a directory's file system can carry a write-ahead log, asked before the first open.
+//! Checks whether SQLite's write-ahead log is safe on a directory's file system, before the first open.
 //!
-//! The log's index is shared memory: on a network or FUSE file system its parts may not agree, and commits get lost.
+//! The index of the write-ahead log is shared memory. On a network or FUSE file system, processes may see different
+//! contents of it, and commits are lost.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// The file system that a directory is on.
+/// The file system of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The kind, where it cannot carry a write-ahead log.
+    /// The kind of file system, if the write-ahead log is not safe on it.
     pub danger: Option<String>,
 }
 
-/// Looks which file system a directory is on; one that does not exist yet is judged by the nearest above it that does.
+/// Returns the file system of a directory. For a directory that does not exist, its nearest existing ancestor decides.
 pub fn file_system_of(dir: &Path) -> Result<FileSystem> {
     let (existing, magic) = number_of(dir)?;
     let device = existing.metadata().map_err(|error| Error::io("examine", existing, error))?.dev();
@@ -29,9 +30,9 @@ pub fn file_system_of(dir: &Path) -> Result<FileSystem> {
     })
 }
 
-/// Refuses a directory on a file system where the write-ahead log is not safe.
+/// Returns an error if the write-ahead log is not safe on the directory's file system.
 pub fn check(dir: &Path) -> Result<()> {
-    // Looking through the mounts takes longer than the rest of this check, and a number that no other has needs no word.
+    // Reading the mounts takes longer than the rest of this check, and these magic numbers are unambiguous.
     if is_known_safe(number_of(dir)?.1) {
         return Ok(());
     }
@@ -41,14 +42,14 @@ pub fn check(dir: &Path) -> Result<()> {
     }
 }
 
-/// The nearest directory that exists, and the magic number of its file system.
+/// Returns the nearest existing directory and the magic number of its file system.
 fn number_of(dir: &Path) -> Result<(&Path, u64)> {
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let statfs = rustix::fs::statfs(existing).map_err(|error| Error::io("examine", existing, error.into()))?;
     Ok((existing, u64::try_from(statfs.f_type).unwrap_or_default()))
 }
 
-/// Whether the number alone tells that the file system is local: none of those that are refused has it.
+/// Returns true if the magic number belongs to a local file system and to no unsafe one.
 fn is_known_safe(f_type: u64) -> bool {
     const EXT4: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
@@ -57,9 +58,10 @@ fn is_known_safe(f_type: u64) -> bool {
     matches!(f_type, EXT4 | XFS | BTRFS | TMPFS)
 }
 
-/// Names the kind of file system when it cannot carry a write-ahead log.
+/// Returns the kind of the file system if the write-ahead log is not safe on it.
 ///
-/// `f_type` is statfs's magic number, `mountinfo_fs_type` the word in mountinfo: virtiofs, for one, has FUSE's number.
+/// `f_type` is the magic number of `statfs`, `mountinfo_fs_type` the type in mountinfo. Both are needed: virtiofs has
+/// FUSE's magic number.
 pub fn judge(f_type: u64, mountinfo_fs_type: Option<&str>) -> Option<String> {
     let by_word = mountinfo_fs_type.filter(|word| {
         matches!(
@@ -79,7 +81,7 @@ pub fn judge(f_type: u64, mountinfo_fs_type: Option<&str>) -> Option<String> {
     by_word.or(by_number).map(str::to_owned)
 }
 
-/// Finds the type of the file system with this device number in the text of mountinfo.
+/// Returns the type of the file system with this device number, from the text of mountinfo.
 fn mounted_as(mountinfo: &str, major: u32, minor: u32) -> Option<&str> {
     let device = format!("{major}:{minor}");
     mountinfo.lines().find_map(|line| {

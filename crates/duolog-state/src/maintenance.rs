@@ -1,4 +1,4 @@
-//! Care of the state: checkpoints, copies, checks, figures. What each means is the engine's.
+//! Maintenance of the state: checkpoints, copies, checks, statistics. Each engine has its own implementation.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::owned::{sessions, workflow_runs};
 use crate::state::{Engine, State};
 
-/// Every table, owned ones first. What the schema says of itself, `schema_meta`, is no row of anybody's.
+/// Every table, owned tables first. `schema_meta` is left out: it describes the schema.
 pub(crate) const TABLES: &[&str] = &[
     "sessions",
     "branches",
@@ -54,101 +54,101 @@ pub(crate) const TABLES: &[&str] = &[
     "responses",
 ];
 
-/// What asking for a checkpoint came to.
+/// The result of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalCheckpoint {
     /// Pages were moved from the write-ahead log into the database.
     Done(CheckpointReport),
-    /// The server moves its own, by its own schedule; nothing was done.
-    Servers,
+    /// The server runs its own checkpoints; nothing was done.
+    ManagedByServer,
 }
 
-/// What a checkpoint did.
+/// The counts of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointReport {
-    /// A reader or writer kept it from finishing.
+    /// A reader or writer prevented a full checkpoint.
     pub busy: bool,
-    /// The pages that were in the write-ahead log.
+    /// The number of pages in the write-ahead log.
     pub wal_frames: u64,
-    /// How many of them are in the database now.
+    /// The number of pages that are in the database now.
     pub moved: u64,
 }
 
-/// What happened since the state was opened.
+/// Counts since the state was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests that were run.
+    /// Requests that ran.
     pub transactions: u64,
-    /// Commits; one may serve a whole group.
+    /// Commits. One commit may serve a group of requests.
     pub commits: u64,
-    /// Commits that were synced.
+    /// Commits with a sync.
     pub power_commits: u64,
-    /// Requests that were run again, because another transaction was in the way or the connection was lost.
+    /// Requests that were retried after a conflict or a lost connection.
     pub again: u64,
-    /// Checkpoints that ran because the log had grown, or because they were asked for.
+    /// Checkpoints, automatic and requested.
     pub checkpoints: u64,
-    /// Checkpoints that failed. Nothing is lost by one: the pages stay in the log.
+    /// Checkpoints that failed. Nothing is lost: the pages stay in the write-ahead log.
     pub checkpoint_failures: u64,
 }
 
-/// Figures about the database.
+/// Statistics of the database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateStats {
-    /// Where it is, without a password.
+    /// The address, without its password.
     pub place: String,
-    /// What the engine says of itself.
-    pub figures: Figures,
-    /// How many rows each table has.
+    /// Statistics of the engine.
+    pub engine_stats: EngineStats,
+    /// The number of rows per table.
     pub rows: Vec<(String, u64)>,
-    /// How many sessions stand how; those of which nobody has said come with `None`.
+    /// The number of sessions per status; `None` for sessions without a status.
     pub statuses: Vec<(Option<SessionStatus>, u64)>,
-    /// How many runs stand how.
+    /// The number of runs per status.
     pub run_statuses: Vec<(RunStatus, u64)>,
 }
 
-/// What an engine says of itself.
+/// Statistics of an engine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figures {
+pub struct EngineStats {
     /// The engine and its version.
     pub engine: String,
-    /// The size of the database.
+    /// The size of the database in bytes.
     pub bytes: u64,
-    /// The size of its write-ahead log, where that is ours.
+    /// The size of the write-ahead log in bytes. `None` on a server.
     pub wal_bytes: Option<u64>,
-    /// The settings in force.
+    /// The current settings.
     pub settings: Vec<(String, String)>,
-    /// Settings of the server that cost acknowledged writes when it loses power, and what they are set to.
+    /// The server's settings that can lose acknowledged writes in a power failure, with their values.
     pub unsafe_settings: Vec<(String, String)>,
 }
 
 impl State {
-    /// Moves everything from the write-ahead log into the database, where the log is ours.
+    /// Moves the pages of the write-ahead log into the database. Does nothing on a server.
     pub fn checkpoint(&self) -> Result<WalCheckpoint> {
         self.writable()?;
         match self.engine() {
             Engine::Sqlite(sqlite) => sqlite.checkpoint().map(WalCheckpoint::Done),
-            Engine::Postgres(_) => Ok(WalCheckpoint::Servers),
+            Engine::Postgres(_) => Ok(WalCheckpoint::ManagedByServer),
         }
     }
 
-    /// Copies the database, as one snapshot, into a new file that only its owner can read.
+    /// Copies a snapshot of the database into a new file that only its owner can read.
     ///
-    /// The copy is one file, checked and synced before this returns; a failed one is removed. Writers are not held up.
+    /// The copy is checked and synced before this returns; a failed copy is deleted. Writers are not blocked.
     pub fn backup_to(&self, dest: &Path) -> Result<()> {
         self.check()?;
         match self.engine() {
             Engine::Sqlite(sqlite) => sqlite.backup_to(dest),
             Engine::Postgres(_) => Err(Error::NotHere {
-                what: "copying the state into a file",
+                what: "copy the state into a file",
                 instead: "pg_dump copies a PostgreSQL database while it is in use",
             }),
         }
     }
 
-    /// Gives back the space of what was deleted.
+    /// Returns the space of deleted rows.
     ///
-    /// In a file the database is rewritten, which needs as much space again and holds writers up; on a server our
-    /// tables are vacuumed and analysed, beside everything else.
+    /// SQLite rewrites the database file, which needs the same space again and blocks writers. On a server, Duolog's
+    /// tables are vacuumed and analysed, and nothing is blocked.
     pub fn vacuum(&self) -> Result<()> {
         self.writable()?;
         match self.engine() {
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// Checks what the engine lets us check. What it returns is what is wrong; empty means nothing.
+    /// Runs the engine's integrity checks. Returns the problems; empty if there are none.
     pub fn integrity(&self) -> Result<Vec<String>> {
         self.check()?;
         match self.engine() {
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// Figures about the database.
+    /// Returns statistics of the database.
     pub fn stats(&self) -> Result<StateStats> {
         let (rows, statuses, run_statuses) = self.read(|tx| {
             let mut rows = Vec::new();
@@ -176,18 +176,18 @@ impl State {
             }
             Ok::<_, Error>((rows, sessions::count_by_status(tx)?, workflow_runs::count_by_status(tx)?))
         })?;
-        Ok(StateStats { place: self.place(), figures: self.figures()?, rows, statuses, run_statuses })
+        Ok(StateStats { place: self.place(), engine_stats: self.engine_stats()?, rows, statuses, run_statuses })
     }
 
-    /// What the engine says of itself. Costs the same for any number of rows.
-    pub fn figures(&self) -> Result<Figures> {
+    /// Returns statistics of the engine. The cost does not depend on the number of rows.
+    pub fn engine_stats(&self) -> Result<EngineStats> {
         match self.engine() {
-            Engine::Sqlite(sqlite) => sqlite.figures(),
-            Engine::Postgres(postgres) => postgres.figures(),
+            Engine::Sqlite(sqlite) => sqlite.engine_stats(),
+            Engine::Postgres(postgres) => postgres.engine_stats(),
         }
     }
 
-    /// What happened since the state was opened, by all clones of this handle.
+    /// Returns the counts since the state was opened, of all clones of this handle.
     pub fn counters(&self) -> Counters {
         let tally = self.tally();
         Counters {

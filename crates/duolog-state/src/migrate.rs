@@ -1,16 +1,16 @@
-//! The numbered steps of the schema, and which versions may be written and read (I8).
+//! The migration steps of the schema, and the versions that may be read and written (I8).
 //!
-//! Steps only add. Each has a text for either engine, side by side, and a test compares the two schemas.
+//! Steps only add. Each has one text per engine, and a test compares the two schemas.
 
 use crate::error::{Error, Result};
 
 /// The lineage in `schema_meta`.
 pub(crate) const LINEAGE: &str = "duolog";
 
-/// The version that the first step makes. Lower numbers are those of development schemas, which cannot be opened.
+/// The version after the first step. Lower versions are development schemas, which cannot be opened.
 pub(crate) const FIRST_VERSION: u32 = 100;
 
-/// One step, as each engine takes it.
+/// One migration step: a text per engine.
 pub(crate) struct Step {
     pub(crate) sqlite: &'static str,
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "no server is migrated"))]
@@ -26,25 +26,25 @@ macro_rules! step {
     };
 }
 
-/// Step `n` of the list makes version `FIRST_VERSION + n`.
+/// Step `n` of the list migrates to version `FIRST_VERSION + n`.
 const STEPS: &[Step] = &[step!("0001_foundation")];
 
-/// The version this program works with.
+/// Returns the schema version of this program.
 pub fn known_version() -> u32 {
     FIRST_VERSION + u32::try_from(STEPS.len()).unwrap_or(u32::MAX - FIRST_VERSION) - 1
 }
 
-/// The steps that a database of this version lacks, each with the version it makes.
+/// Returns the steps that a database of this version lacks, each with its version.
 pub(crate) fn steps_after(found: u32) -> impl Iterator<Item = (u32, &'static Step)> {
     (FIRST_VERSION..).zip(STEPS).skip_while(move |(version, _)| *version <= found)
 }
 
-/// Checks the version that a database of ours has. Returns an error if it is that of a development schema.
+/// Returns the version of a Duolog database, or an error if it is a development schema.
 pub(crate) fn check_found(found: u32, place: &str) -> Result<u32> {
     if found < FIRST_VERSION { Err(Error::Development { place: place.to_owned(), found }) } else { Ok(found) }
 }
 
-/// Returns an error if a database of this version may not be written, or not be migrated and must be.
+/// Returns an error if a database of this version must not be written, or needs a migration that is not allowed.
 pub(crate) fn may_write(found: u32, may_migrate: bool) -> Result<()> {
     let known = known_version();
     match found {
@@ -54,13 +54,13 @@ pub(crate) fn may_write(found: u32, may_migrate: bool) -> Result<()> {
     }
 }
 
-/// Returns an error if a database of this version may not be read. A newer one may: migrations only add.
+/// Returns an error if a database of this version is too old to read. A newer one can be read: migrations only add.
 pub(crate) fn may_read(found: u32) -> Result<()> {
     let known = known_version();
     if found < known { Err(Error::NeedsMigration { found, known }) } else { Ok(()) }
 }
 
-/// Removes comments and indentation from a step. SQLite stores the text of each `CREATE` and parses it at every opening.
+/// Removes comments and indentation from a step. SQLite stores the text of each `CREATE` and parses it at every open.
 pub(crate) fn compact(step: &str) -> String {
     let lines = step.lines().map(|line| line.split("--").next().unwrap_or(""));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();

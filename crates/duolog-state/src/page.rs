@@ -1,4 +1,4 @@
-//! Keyset pages: a page starts after a row, never at a number of rows, so that it costs the same however deep it is.
+//! Keyset pagination: a page starts after a row, not at an offset, so every page costs the same.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,17 +9,17 @@ use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
 /// The order of a list of sessions or chats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageOrder {
-    /// Last changed first. A row that changes between two pages may be missed or listed twice; every other row is listed
-    /// once.
+    /// Last changed first. A row that changes between two pages may be missed or listed twice; every other row is
+    /// listed once.
     #[default]
     Updated,
-    /// Last created first: a key that never changes. Every row that was there when the first page was read, and is not
+    /// Last created first. The key never changes: every row that existed when the first page was read, and is not
     /// deleted, is listed exactly once.
     Created,
 }
 
 impl PageOrder {
-    /// The rank that a page token has in a list of this order.
+    /// Returns the rank in the page tokens of a list in this order.
     pub const fn rank(self) -> u32 {
         match self {
             Self::Updated => 1,
@@ -28,17 +28,17 @@ impl PageOrder {
     }
 }
 
-/// The list that a page token belongs to: a hash of its name, its filters and its order.
+/// The list that a page token belongs to: a hash of the list's name, filters and order.
 ///
-/// A token of one list means nothing in another: there it would name a place that no row stands at. A filter by a time
-/// that may be relative to now is left out, since it differs from page to page.
+/// A token is valid in its own list only: in another list, its row has no position. A filter by time is left out of the
+/// hash if the time may be relative to now, because it differs from page to page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(u32);
 
 impl ListId {
-    /// The list of this name with these filters, each at its place.
+    /// Returns the id of the list with this name and these filters, in a fixed order.
     pub fn of(list: &str, filters: &[Option<&str>]) -> Self {
-        // FNV-1a. No text holds the bytes that end a part.
+        // FNV-1a. UTF-8 never contains the bytes that end a part.
         let part = |filter: Option<&str>| match filter {
             Some(text) => [text.as_bytes(), &[0xff]].concat(),
             None => vec![0xfe],
@@ -48,7 +48,7 @@ impl ListId {
         Self(bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
     }
 
-    /// Reads the list that a token begins with; returns the rest of it too, `None` if it begins otherwise.
+    /// Splits a token into its list and the rest. `None` if the token does not begin with a list.
     pub fn split(token: &str) -> Option<(Self, &str)> {
         let (list, rest) = token.split_once('.')?;
         let list = Self(u32::from_str_radix(list, 16).ok()?);
@@ -62,7 +62,7 @@ impl fmt::Display for ListId {
     }
 }
 
-/// Where a page ends and the next begins, in a list of any kind. Its text is for handing back, not for reading.
+/// The position between two pages of any list. Its text is opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
     list: ListId,
@@ -72,37 +72,37 @@ pub struct PageToken {
 }
 
 impl PageToken {
-    /// The token of the page that starts after the row with this instant and key, in the part of the list with this rank.
+    /// Returns the token of the page after the row with this timestamp and key, in the part of the list with this rank.
     pub fn new(list: ListId, rank: u32, at: Timestamp, key: &(impl ToString + ?Sized)) -> Self {
         Self { list, rank, at, key: key.to_string().into() }
     }
 
-    /// The token of the page of a list that starts after this row, in the order of changes.
+    /// Returns the token of the page after this row, in the order of changes.
     pub fn after(list: ListId, updated_at: Timestamp, key: &(impl ToString + ?Sized)) -> Self {
         Self::new(list, PageOrder::Updated.rank(), updated_at, key)
     }
 
-    /// Its list.
+    /// Returns its list.
     pub fn list(&self) -> ListId {
         self.list
     }
 
-    /// The part of the list, for a list that has several.
+    /// Returns the part of the list, for a list that has several parts.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// The order of its list, for a list that has several.
+    /// Returns the order of its list, for a list that has several orders.
     pub fn order(&self) -> PageOrder {
         if self.rank == PageOrder::Created.rank() { PageOrder::Created } else { PageOrder::Updated }
     }
 
-    /// The instant by which the last row of the page is ordered.
+    /// Returns the timestamp that orders the last row of the page.
     pub fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// The key of that row, an id or a name: instants may be equal.
+    /// Returns the id or name of that row: timestamps may be equal.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -120,8 +120,8 @@ impl fmt::Display for PageToken {
 pub struct BadPageToken(String);
 
 impl BadPageToken {
-    /// Parses a token. Only what prints back as given was ever handed out: no signs, no leading zeros, no clamped instants.
-    pub fn unless<T: fmt::Display>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Self> {
+    /// Parses a token. The token must print back as `text`: a sign, a leading zero or a clamped timestamp is refused.
+    pub fn parse<T: fmt::Display>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Self> {
         parse(text).filter(|token| token.to_string() == text).ok_or_else(|| Self(text.chars().take(64).collect()))
     }
 }
@@ -130,8 +130,8 @@ impl FromStr for PageToken {
     type Err = BadPageToken;
 
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
-        BadPageToken::unless(text, |text| {
-            // The key may hold dots, the parts before it cannot.
+        BadPageToken::parse(text, |text| {
+            // The key may contain dots, the parts before it cannot.
             let (list, rest) = ListId::split(text)?;
             let (rank, rest) = rest.split_once('.')?;
             let (micros, key) = rest.split_once('.')?;
@@ -142,7 +142,7 @@ impl FromStr for PageToken {
     }
 }
 
-/// Which page of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     limit: u32,
@@ -151,33 +151,33 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of `limit` items, clamped to what a page may hold (I9), after the token or from the start.
+    /// Returns a page of `limit` items, clamped to 1 to `PAGE_MAX` (I9), after the token or from the start.
     pub fn new(limit: u32, after: Option<PageToken>) -> Self {
         let order = after.as_ref().map(PageToken::order).unwrap_or_default();
         Self { limit: limit.clamp(1, PAGE_MAX), order, after }
     }
 
-    /// The first page of a list in this order.
+    /// Returns the first page of a list in this order.
     pub fn first(limit: u32, order: PageOrder) -> Self {
         Self { order, ..Self::new(limit, None) }
     }
 
-    /// The order of the list.
+    /// Returns the order of the list.
     pub fn order(&self) -> PageOrder {
         self.order
     }
 
-    /// The items at most.
+    /// Returns the maximum number of items.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// The same with one item more, by which a list knows whether another page follows.
+    /// Returns the page with one more item, which tells whether another page follows.
     pub(crate) fn with_one_more(&self) -> Self {
         Self { limit: self.limit + 1, order: self.order, after: self.after.clone() }
     }
 
-    /// The row after which it starts.
+    /// Returns the token of the row before this page.
     pub fn after(&self) -> Option<&PageToken> {
         self.after.as_ref()
     }
@@ -195,14 +195,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_page_is_never_empty_nor_endless() {
+    fn a_page_has_at_least_one_and_at_most_page_max_items() {
         assert_eq!(Page::new(0, None).limit(), 1);
         assert_eq!(Page::new(u32::MAX, None).limit(), PAGE_MAX);
         assert_eq!(Page::default().limit(), PAGE_DEFAULT);
     }
 
     #[test]
-    fn what_is_no_token_is_refused_by_name() {
+    fn a_text_that_is_not_a_token_is_refused() {
         let list = ListId::of("sessions", &[]);
         format!("{list}.1.5.a").parse::<PageToken>().expect("a token");
         for bad in [

@@ -1,4 +1,4 @@
-//! The handle: opening, writing, reading.
+//! The handle of a state: open, write, read.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,96 +13,96 @@ use crate::address::Address;
 use crate::engine::{Postgres, Sqlite, Tally, Tx};
 use crate::error::{Error, Result};
 
-/// The reading connections when nobody asks for another number; on a server, all connections.
+/// The default number of reading connections; on a server, of all connections.
 const CONNECTIONS_MAX: usize = 4;
 
-/// What an opening is for.
+/// The access mode of an open state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading and writing.
     ReadWrite,
-    /// Reading. Nothing is migrated, and `state.lock` is neither made nor taken; a newer schema is welcome.
+    /// Reading. Nothing is migrated, `state.lock` is neither created nor locked, and a newer schema is accepted.
     ///
-    /// SQLite makes `-wal` and `-shm` beside a database that lacks them, where the directory can be written.
+    /// SQLite creates `-wal` and `-shm` if they are missing and the directory is writable.
     ReadOnly,
 }
 
-/// Whether an opening may bring an older schema up to date.
+/// What opening does with an older schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrate {
-    /// It may.
+    /// An older schema is migrated.
     Yes,
-    /// It may not, and fails when that is needed.
+    /// An older schema is an error.
     No,
 }
 
-/// Called after each commit and before its callers are answered, with what the commit survives.
+/// A function that runs after each commit and before its callers return. It gets the durability of the commit.
 ///
-/// It may read and copy the state; a write from inside waits for the one it was called from, and ends as busy.
+/// It may read and copy the state. It must not write: the write would wait for the commit that called it, and time out.
 pub type CommitHook = Arc<dyn Fn(&State, Durability) + Send + Sync>;
 
-/// How to open a state.
+/// The options for opening a state.
 #[derive(Clone)]
 pub struct OpenState {
-    /// Where it is.
+    /// The address.
     pub address: Address,
-    /// What for.
+    /// The access mode.
     pub access: Access,
-    /// How long a caller waits for a lock before it is told who holds it.
+    /// The time to wait for a lock before [`Error::Busy`].
     pub busy_timeout: Duration,
-    /// How many connections there may be, beside the one that writes to a file.
+    /// The maximum number of connections; on SQLite, beside the writing connection.
     pub connections_max: usize,
-    /// What reads go through.
+    /// The connections that reads use.
     pub reading: Reading,
-    /// Whether an older schema may be brought up to date.
+    /// What to do with an older schema.
     pub migrate: Migrate,
-    /// What to call after each commit.
+    /// The function to call after each commit.
     pub on_commit: Option<CommitHook>,
 }
 
 impl OpenState {
-    /// Opens `state.db` in a directory for reading and writing, with the default limits.
+    /// Returns options to open `state.db` in a directory for reading and writing, with the default limits.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self::address(Address::Directory(dir.into()))
     }
 
-    /// Opens what is at an address, for reading and writing, with the default limits.
+    /// Returns options to open the state at an address for reading and writing, with the default limits.
     pub fn address(address: Address) -> Self {
         Self {
             address,
             access: Access::ReadWrite,
             busy_timeout: Limits::default().busy_timeout,
             connections_max: CONNECTIONS_MAX,
-            reading: Reading::Beside,
+            reading: Reading::OwnConnections,
             migrate: Migrate::Yes,
             on_commit: None,
         }
     }
 
-    /// Opens for reading only.
+    /// Sets the access mode to read-only.
     #[must_use]
     pub fn read_only(self) -> Self {
         Self { access: Access::ReadOnly, ..self }
     }
 
-    /// Waits this long for locks.
+    /// Sets the time to wait for a lock.
     #[must_use]
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         Self { busy_timeout, ..self }
     }
 }
 
-/// What reads go through.
+/// The connections that reads use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Connections of their own, beside the one that writes: for processes that stay.
-    Beside,
-    /// The connection that writes, while nobody does: for short ones, to which a second connection costs more than all
-    /// they do with it.
-    Lent,
+    /// Connections of their own. For long-lived processes.
+    OwnConnections,
+    /// The writing connection, while it is idle. For short processes: to open a second connection would cost them more
+    /// than all their reads.
+    WriterConnection,
 }
 
-/// The state, open. Clones are the same opening.
+/// An open state. Clones share one set of connections.
 #[derive(Clone)]
 pub struct State(Arc<Inner>);
 
@@ -118,7 +118,7 @@ struct Inner {
     is_stopped: AtomicBool,
 }
 
-/// What the rows are kept by.
+/// The database engine.
 pub(crate) enum Engine {
     Sqlite(Box<Sqlite>),
     Postgres(Box<Postgres>),
@@ -134,7 +134,7 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Opens a state, and makes it where there is none yet and writing was asked for.
+    /// Opens a state. Creates it if it does not exist and `access` is [`Access::ReadWrite`].
     pub fn open(options: OpenState) -> Result<Self> {
         let tally = Arc::new(Tally::default());
         let engine = match &options.address {
@@ -148,14 +148,17 @@ impl State {
         Ok(Self(Arc::new(Inner { address, access, pid: std::process::id(), engine, tally, on_commit, is_stopped })))
     }
 
-    /// Runs `f` in one write transaction and returns once that is as durable as asked (I10).
+    /// Runs `f` in one write transaction and returns when the commit has the requested durability (I10).
     ///
-    /// `f` may run on another caller's thread, together with other requests; its error or panic undoes only its own
-    /// work. On a server it may run more than once, because what another transaction or a lost connection undid is
-    /// tried again: it must have no effect but on the transaction. A caller that waits longer than the busy time-out
-    /// gets [`Error::Busy`]; its request never runs. When the commit fails the answer is [`Error::Full`] if that was
-    /// why, and nothing was kept, else [`Error::Unknown`]. Calling `write` from inside `f` waits for itself and ends as
-    /// busy.
+    /// `f` may run on another caller's thread, in one commit with other requests; its error or panic rolls back only
+    /// its own changes. On PostgreSQL `f` is retried after a conflict or a lost connection, so it must have no effect
+    /// outside the transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if the lock was not free before the busy timeout; `f` did not run. [`Error::Full`] if the disk
+    /// is full; nothing was kept. [`Error::Unknown`] if the commit failed for another reason. A `write` inside `f`
+    /// waits for itself and returns [`Error::Busy`].
     pub fn write<T, E>(
         &self,
         durability: Durability,
@@ -177,10 +180,10 @@ impl State {
         }
     }
 
-    /// Runs `f` on one consistent snapshot. Writers are not held up, and do not hold it up.
+    /// Runs `f` on one consistent snapshot. Readers and writers do not block each other.
     ///
-    /// When every connection is out it waits for one, at most for the busy time-out. A long read keeps what is deleted
-    /// from being reused: read in pages.
+    /// If all connections are in use, it waits for one, up to the busy timeout. A long read prevents the reuse of
+    /// deleted space: read in pages.
     pub fn read<T, E>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>) -> Result<T, E>
     where
         E: From<Error>,
@@ -192,7 +195,7 @@ impl State {
         }
     }
 
-    /// The schema version of the database.
+    /// Returns the schema version of the database.
     pub fn schema_version(&self) -> u32 {
         match &self.0.engine {
             Engine::Sqlite(sqlite) => sqlite.version(),
@@ -200,22 +203,22 @@ impl State {
         }
     }
 
-    /// Where it is, for people: the database file, or the server's address without its password.
+    /// Returns the address as text: the path of the database file, or the server's address without its password.
     pub fn place(&self) -> String {
         self.0.address.to_string()
     }
 
-    /// Where it is.
+    /// Returns the address.
     pub fn address(&self) -> &Address {
         &self.0.address
     }
 
-    /// What it was opened for.
+    /// Returns the access mode.
     pub fn access(&self) -> Access {
         self.0.access
     }
 
-    /// The process that writes at this moment, if any does and the system tells. A server's writers are not told.
+    /// Returns the process that is writing now. `None` if there is none, if it is unknown, or on a server.
     pub fn lock_holder(&self) -> Result<Option<u32>> {
         match &self.0.engine {
             Engine::Sqlite(sqlite) => sqlite.lock_holder(),
@@ -223,22 +226,22 @@ impl State {
         }
     }
 
-    /// Whether a process that is about to end may leave it open: closing would change nothing that outlives the process.
+    /// Returns true if a process may exit without closing the state: closing would change nothing on disk.
     pub fn may_be_left_open(&self) -> bool {
         match &self.0.engine {
             Engine::Sqlite(sqlite) => sqlite.may_be_left_open(),
-            // The server notices that the line is gone, and says so in its log.
+            // The server would log a lost connection.
             Engine::Postgres(_) => false,
         }
     }
 
-    /// Lets go of this handle; the last one closes the connections. The write-ahead log stays for whoever opens next.
+    /// Drops this handle; the last one closes the connections. The write-ahead log is kept for the next process.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Refuses every later call on this opening, from any clone, with [`Error::Closed`]. A transaction that is running ends
-    /// as usual.
+    /// Makes every later call on this handle and its clones return [`Error::Closed`]. A running transaction ends
+    /// normally.
     pub fn stop(&self) {
         self.0.is_stopped.store(true, Ordering::Release);
     }
@@ -256,20 +259,19 @@ impl State {
         if self.0.access == Access::ReadWrite { Ok(()) } else { Err(Error::ReadOnly) }
     }
 
-    /// Returns an error if nothing can be done with this opening: it was stopped, or made by the process that forked this
-    /// one.
+    /// Returns an error if the state was stopped, or opened by another process before a fork.
     pub fn check(&self) -> Result<()> {
         self.check_not_stopped()?;
         same_process(self.0.pid, std::process::id())
     }
 
-    /// Returns an error if this opening was stopped. Costs no system call.
+    /// Returns an error if the state was stopped. Makes no system call.
     pub fn check_not_stopped(&self) -> Result<()> {
         if self.0.is_stopped.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 }
 
-/// Refuses a handle that came here by a fork: locks and connections stayed with the parent.
+/// Returns an error after a fork: locks and connections belong to the parent.
 fn same_process(opened: u32, now: u32) -> Result<()> {
     if opened == now { Ok(()) } else { Err(Error::Forked { opened, now }) }
 }

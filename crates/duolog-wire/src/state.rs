@@ -69,7 +69,7 @@ pub struct Logs {
 
 impl From<&state::Stats> for Stats {
     fn from(stats: &state::Stats) -> Self {
-        let database = &stats.state.figures;
+        let database = &stats.state.engine_stats;
         let sessions = stats.state.statuses.iter();
         let sessions = sessions.map(|(status, rows)| (status.map_or("unset", SessionStatus::as_str).to_owned(), *rows));
         let runs = stats.state.run_statuses.iter().map(|(status, rows)| (status.as_str().to_owned(), *rows));
@@ -155,7 +155,7 @@ impl From<&WalCheckpoint> for Checkpointed {
                 moved_frames: Some(report.moved),
                 performed_by: "duolog",
             },
-            WalCheckpoint::Servers => {
+            WalCheckpoint::ManagedByServer => {
                 Self { busy: false, wal_frames: None, moved_frames: None, performed_by: "server" }
             }
         }

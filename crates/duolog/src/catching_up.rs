@@ -19,13 +19,13 @@ impl Store {
     /// Brings derived rows up to the logs; `tell` is told how far that is. Answers that wait for it come at once after
     /// this.
     pub fn catch_up(&self, mut tell: impl FnMut(CatchingUp)) -> Result<CaughtUp> {
-        Ok(self.join.catch_up(FoldBound::whole(self.join.limits()).telling(&mut tell))?)
+        Ok(self.join.catch_up(FoldBound::complete(self.join.limits()).on_progress(&mut tell))?)
     }
 
     pub(crate) fn catch_up_within(&self, wait: Wait) -> Result<CaughtUp> {
         let limits = self.join.limits();
         Ok(self.join.catch_up(match wait {
-            Wait::Complete => FoldBound::whole(limits),
+            Wait::Complete => FoldBound::complete(limits),
             Wait::Briefly => FoldBound::before_list(limits),
         })?)
     }

@@ -134,7 +134,7 @@ impl Store {
             state.migrate = Migrate::No;
         }
         if background == Background::Nothing {
-            state.reading = Reading::Lent;
+            state.reading = Reading::WriterConnection;
         }
         if !writable {
             state.access = StateAccess::ReadOnly;

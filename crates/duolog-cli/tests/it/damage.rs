@@ -251,10 +251,16 @@ fn verify_says_where_sealed_bytes_changed_and_what_became_of_the_rest() {
     let cut = &text[..starts[200]];
     let line = (starts[121] - starts[120]) as u64;
     let cases = [
-        (&flipped[..], "in_place", None, 4096, "changed or reordered; what follows stands where it stood"),
-        (&swapped.concat(), "in_place", None, 0, "changed or reordered; what follows stands where it stood"),
-        (&removed, "removed", Some(line), 4096, "bytes are missing here; what follows stands so much earlier"),
-        (&inserted, "inserted", Some(13), 4096, "13 bytes are too many here; what follows stands so much later"),
+        (&flipped[..], "in_place", None, 4096, "changed or reordered; the following bytes have not moved"),
+        (&swapped.concat(), "in_place", None, 0, "changed or reordered; the following bytes have not moved"),
+        (&removed, "removed", Some(line), 4096, "bytes are missing here; the following bytes moved to lower positions"),
+        (
+            &inserted,
+            "inserted",
+            Some(13),
+            4096,
+            "13 bytes are too many here; the following bytes moved to higher positions",
+        ),
         (cut, "cut", Some((len - cut.len()) as u64), cut.len() as u64, "bytes are gone"),
     ];
     for (bytes, change, count, from, told) in cases {

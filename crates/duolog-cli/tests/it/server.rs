@@ -129,7 +129,7 @@ fn no_password_is_ever_said() {
     ];
     let refused: Vec<(String, i32, &str)> = [
         (wrong, 5, "password authentication failed"),
-        (elsewhere, 5, "cannot be reached"),
+        (elsewhere, 5, "cannot reach"),
         (database.url(), 5, "is a database of another program"),
         (url.replace("/duolog_", "/no_such_"), 5, "does not exist"),
         (place.database().expect("a server").url_as(&stranger), 5, "refused"),
@@ -244,7 +244,7 @@ fn the_flag_goes_before_the_environment_and_that_before_the_file() {
     let wrong = kit.run(&["config", "check"]).is(2).text();
     assert!(wrong.contains(":2: address cannot be used: it names no database") && !wrong.contains("s3cret"), "{wrong}");
     let wrong = kit.run(&["config", "check", "--store", "mysql://x"]).is(2).text();
-    assert!(wrong.contains("flag: --store cannot be used: it is no path"), "{wrong}");
+    assert!(wrong.contains("flag: --store cannot be used: it is neither a path"), "{wrong}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which sealed bytes are not what they were: block by block where a seal knows its blocks, as a whole where it does not.
+//! Comparison of sealed bytes with their seals: by block if a seal has block hashes, otherwise as a whole.
 
 use duolog_log::{Reader, chain, hash_blocks, hash_range};
 use duolog_state::owned::seals::{self, SealRow};
@@ -11,39 +11,39 @@ use crate::store::{Join, Known};
 
 const SEAL_PAGE: u32 = 256;
 
-/// The bytes that a log has.
+/// The extent of a log.
 pub(super) struct Extent<'r> {
     pub(super) reader: &'r Reader,
     pub(super) base: Position,
-    /// Its size, a torn last line included.
+    /// Its end, including a torn last line.
     pub(super) end: Position,
 }
 
 impl Extent<'_> {
-    /// Where sealed bytes would stand if all were moved by `shift`; nothing where the log has no such place.
+    /// Returns the positions of sealed bytes if all were moved by `shift`. `None` if they are outside the log.
     fn moved(&self, from: Position, to: Position, shift: i64) -> Option<(Position, Position)> {
         let (from, to) = (from.0.checked_add_signed(shift)?, to.0.checked_add_signed(shift)?);
         (from >= self.base.0 && to <= self.end.0).then_some((Position(from), Position(to)))
     }
 }
 
-/// How sealed bytes stand.
+/// The result of comparing a range with its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stands {
+pub(super) enum Match {
     Same,
     Differs,
-    /// The log has no such place.
+    /// The range is outside the log.
     Gone,
 }
 
-/// A stretch with a hash of its own.
+/// A range with its own hash.
 pub(super) struct Unit {
     pub(super) from: Position,
     pub(super) to: Position,
-    pub(super) stands: Stands,
+    pub(super) result: Match,
 }
 
-/// Stretches one behind the other that differ.
+/// Consecutive ranges that differ.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub(super) from: Position,
@@ -57,34 +57,34 @@ impl Run {
     }
 }
 
-/// Where the seals of a log begin to be looked at again.
+/// A position in the chain of seals.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Start {
     ord: u64,
     pub(super) before: Option<[u8; 32]>,
 }
 
-/// How the bytes of a log compare with its seals.
+/// The comparison of a log with its seals.
 #[derive(Default)]
 pub(super) struct Compared {
     pub(super) seals: u64,
-    /// Runs behind which something is as it was; the first of them.
+    /// The first runs that are followed by unchanged bytes.
     pub(super) ended: Vec<Run>,
     pub(super) ended_count: u64,
-    /// The range from the first to the last of those that `ended` has no room for.
+    /// The range from the first to the last run that is not in `ended`, which is limited.
     pub(super) unlisted: Option<Run>,
-    /// A run behind which nothing is.
+    /// A run that no unchanged bytes follow.
     pub(super) last: Option<Run>,
-    /// The first stretch that the log is too short for.
+    /// The first range that is outside the log.
     pub(super) gone: Option<(Position, Position)>,
-    /// The seal in which the last run, or what is gone, begins.
+    /// The seal in which the last run, or the missing part, begins.
     pub(super) start: Option<Start>,
 }
 
 impl Compared {
     fn add(&mut self, unit: &Unit, seal: Start) {
-        match unit.stands {
-            Stands::Same => {
+        match unit.result {
+            Match::Same => {
                 self.start = None;
                 let Some(run) = self.last.take() else { return };
                 self.ended_count += 1;
@@ -94,19 +94,19 @@ impl Compared {
                     self.unlisted.get_or_insert(run).to = run.to;
                 }
             }
-            Stands::Differs => {
+            Match::Differs => {
                 self.start.get_or_insert(seal);
                 let run = Run { from: unit.from, first_to: unit.to, to: unit.to };
                 self.last.get_or_insert(run).to = unit.to;
             }
-            Stands::Gone => {
+            Match::Gone => {
                 self.start.get_or_insert(seal);
                 self.gone.get_or_insert((unit.from, unit.to));
             }
         }
     }
 
-    /// Where what is not known to stand begins, and the end of the stretch it begins with.
+    /// Returns the start of the bytes that do not match up to the end, and the end of the first range of them.
     pub(super) fn rest(&self) -> Option<(Position, Position)> {
         self.last.map(|run| (run.from, run.first_to)).or(self.gone)
     }
@@ -127,7 +127,7 @@ impl Join {
         Ok(compared)
     }
 
-    /// Visits the seals of a log in order, each with where it stands in the chain.
+    /// Calls `each` for the seals of a log in order, with their positions in the chain.
     pub(super) fn each_seal(
         &self,
         known: &Known,
@@ -139,7 +139,7 @@ impl Join {
             let page = self.state.read(|tx| seals::page(tx, session, epoch, start.ord, SEAL_PAGE))?;
             for seal in &page {
                 each(seal, start)?;
-                // The recorded hash, not ours: one changed place must not make every later seal look changed.
+                // The recorded hash, not the computed one: one changed place must not make every later seal differ.
                 start = Start { ord: seal.ord + 1, before: Some(seal.hash) };
             }
             if page.len() < SEAL_PAGE as usize {
@@ -149,30 +149,31 @@ impl Join {
     }
 }
 
-/// How the bytes of a seal stand, if all were moved by `shift`: as one where it holds, else as finely as it knows them.
+/// Compares the bytes of a seal, moved by `shift`: as one range if the seal matches, otherwise by block if it has block
+/// hashes.
 pub(super) fn units(extent: &Extent<'_>, seal: &SealRow, before: Option<&[u8; 32]>, shift: i64) -> Result<Vec<Unit>> {
     let (from, to) = (seal.from_position, seal.to_position);
-    let one = |stands| Ok(vec![Unit { from, to, stands }]);
-    let whole = extent.moved(from, to, shift);
-    if let Some((from, to)) = whole {
+    let single = |result| Ok(vec![Unit { from, to, result }]);
+    let range = extent.moved(from, to, shift);
+    if let Some((from, to)) = range {
         let (_, bytes) = hash_range(extent.reader, from, to, &[])?;
         if chain(before, &bytes) == seal.hash {
-            return one(Stands::Same);
+            return single(Match::Same);
         }
     }
     let Some(known) = blocks(seal) else {
-        return one(if whole.is_some() { Stands::Differs } else { Stands::Gone });
+        return single(if range.is_some() { Match::Differs } else { Match::Gone });
     };
     let units = block_units(extent, seal, known, shift)?;
-    // The short hashes may agree by chance; the long one does not.
-    if whole.is_some() && units.iter().all(|unit| unit.stands == Stands::Same) {
-        return one(Stands::Differs);
+    // Short hashes may match by chance; the long one does not.
+    if range.is_some() && units.iter().all(|unit| unit.result == Match::Same) {
+        return single(Match::Differs);
     }
     Ok(units)
 }
 
-/// Whether the last block of a seal stands moved by `shift`; nothing where the seal does not know it.
-pub(super) fn last_block_stands(extent: &Extent<'_>, seal: &SealRow, shift: i64) -> Result<Option<bool>> {
+/// Returns true if the last block of a seal matches when moved by `shift`. `None` if the seal has no block hashes.
+pub(super) fn last_block_matches(extent: &Extent<'_>, seal: &SealRow, shift: i64) -> Result<Option<bool>> {
     let Some(known) = blocks(seal) else { return Ok(None) };
     let (Some((from, to)), Some(hash)) = (ranges(seal).last(), known.chunks(SEAL_BLOCK_HASH_BYTES).last()) else {
         return Ok(None);
@@ -182,22 +183,22 @@ pub(super) fn last_block_stands(extent: &Extent<'_>, seal: &SealRow, shift: i64)
 }
 
 fn block_units(extent: &Extent<'_>, seal: &SealRow, known: &[u8], shift: i64) -> Result<Vec<Unit>> {
-    let mut units: Vec<_> = ranges(seal).map(|(from, to)| Unit { from, to, stands: Stands::Gone }).collect();
-    let there = |unit: &Unit| extent.moved(unit.from, unit.to, shift);
-    let first = units.iter().position(|unit| there(unit).is_some()).unwrap_or(units.len());
-    let count = units[first..].iter().take_while(|unit| there(unit).is_some()).count();
-    let standing = &mut units[first..first + count];
-    let span = standing.first().and_then(there).zip(standing.last().and_then(there));
+    let mut units: Vec<_> = ranges(seal).map(|(from, to)| Unit { from, to, result: Match::Gone }).collect();
+    let moved = |unit: &Unit| extent.moved(unit.from, unit.to, shift);
+    let first = units.iter().position(|unit| moved(unit).is_some()).unwrap_or(units.len());
+    let count = units[first..].iter().take_while(|unit| moved(unit).is_some()).count();
+    let inside = &mut units[first..first + count];
+    let span = inside.first().and_then(moved).zip(inside.last().and_then(moved));
     let Some(((from, _), (_, to))) = span else { return Ok(units) };
     let found = hash_blocks(extent.reader, from, to)?;
     let pairs = found.chunks(SEAL_BLOCK_HASH_BYTES).zip(known.chunks(SEAL_BLOCK_HASH_BYTES).skip(first));
-    for (unit, (found, known)) in standing.iter_mut().zip(pairs) {
-        unit.stands = if found == known { Stands::Same } else { Stands::Differs };
+    for (unit, (found, known)) in inside.iter_mut().zip(pairs) {
+        unit.result = if found == known { Match::Same } else { Match::Differs };
     }
     Ok(units)
 }
 
-/// The blocks of a seal, in order.
+/// Returns the block ranges of a seal, in order.
 fn ranges(seal: &SealRow) -> impl Iterator<Item = (Position, Position)> + use<> {
     let (from, to) = (seal.from_position.0, seal.to_position.0);
     (0..(to - from).div_ceil(SEAL_BLOCK_BYTES)).map(move |number| {
@@ -206,7 +207,7 @@ fn ranges(seal: &SealRow) -> impl Iterator<Item = (Position, Position)> + use<> 
     })
 }
 
-/// The hashes of a seal's blocks, if it knows one of each.
+/// Returns the block hashes of a seal, if it has one for each block.
 fn blocks(seal: &SealRow) -> Option<&[u8]> {
     let count = (seal.to_position.0 - seal.from_position.0).div_ceil(SEAL_BLOCK_BYTES);
     seal.blocks.as_deref().filter(|blocks| blocks.len() as u64 == count * SEAL_BLOCK_HASH_BYTES as u64)

@@ -1,32 +1,32 @@
-//! Whether what follows a change stands elsewhere: so bytes that were removed or inserted are told from changed ones.
+//! Detection of moved bytes: distinguishes removed and inserted bytes from changed ones.
 //!
-//! Two things say how far it may have moved: by how much the log is shorter or longer than the state knows, and where a line
-//! stands that is the last one that was folded. Either is only a guess, until hashes agree there.
+//! There are two sources for the distance: the difference between the log's size and the recorded end, and a line that
+//! equals the last folded line. Both are guesses until the hashes match there.
 
 use duolog_log::{Item, hash_line};
 use duolog_types::Position;
 
-use super::sealed::{Compared, Extent, Stands, last_block_stands, units};
+use super::sealed::{Compared, Extent, Match, last_block_matches, units};
 use super::{Damage, DamageKind, SealMismatch};
 use crate::error::Result;
 use crate::store::{Join, Known};
 
-/// The guesses that are looked into, nearest first.
+/// The maximum number of guesses that are checked, nearest first.
 const GUESSES_MAX: usize = 16;
 
-/// How far what follows may have moved.
+/// A possible distance of the moved bytes.
 #[derive(Clone, Copy)]
 struct Guess {
     shift: i64,
-    /// Where the last folded line began, if a line that equals it stands so far from its place.
+    /// The original position of the last folded line, if an equal line is at this distance from it.
     line_from: Option<Position>,
 }
 
 impl Join {
-    /// The one change that explains why nothing behind it is where it was; nothing where none does.
+    /// Returns the single removal or insertion that explains why all following bytes moved. `None` if there is none.
     pub(super) fn find_shift(&self, known: &Known, extent: &Extent<'_>, compared: &Compared) -> Result<Option<Damage>> {
         let Some((from, first_to)) = compared.rest() else { return Ok(None) };
-        if self.last_line_stands(known, extent)? {
+        if self.is_last_line_in_place(known, extent)? {
             return Ok(None);
         }
         let mut best: Option<(Position, i64)> = None;
@@ -43,7 +43,8 @@ impl Join {
         }))
     }
 
-    /// From where on sealed bytes stand moved as guessed, up to the last of them; nothing where they do not.
+    /// Returns the position from which sealed bytes match when moved by the guess, up to the last of them. `None` if
+    /// they do not.
     fn moved_from(
         &self,
         known: &Known,
@@ -54,12 +55,12 @@ impl Join {
     ) -> Result<Option<Position>> {
         let (Some(last), Some(start)) = (&known.seal, compared.start) else { return Ok(None) };
         let mut moved_from = last.to_position;
-        // A look at the end first: it is mostly enough to see that a guess is wrong.
-        if last_block_stands(extent, last, guess.shift)?.unwrap_or(true) {
+        // The last block is checked first: that is usually enough to reject a wrong guess.
+        if last_block_matches(extent, last, guess.shift)?.unwrap_or(true) {
             moved_from = from;
             self.each_seal(known, start, |seal, start| {
                 for unit in units(extent, seal, start.before.as_ref(), guess.shift)? {
-                    if unit.stands != Stands::Same && unit.from >= from {
+                    if unit.result != Match::Same && unit.from >= from {
                         moved_from = unit.to;
                     }
                 }
@@ -96,7 +97,7 @@ impl Join {
     }
 }
 
-/// Lets the furthest go, where there are too many.
+/// Drops the farthest guesses if there are too many.
 fn keep_nearest(guesses: &mut Vec<Guess>) {
     if guesses.len() > GUESSES_MAX {
         guesses.sort_by_key(|guess| guess.shift.unsigned_abs());

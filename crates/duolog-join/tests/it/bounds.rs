@@ -14,12 +14,12 @@ use duolog_types::{Clock as _, Durability, HomeId, OperationId, SessionId, Syste
 use crate::kit::{PROCESS, batch, join, limits, lines, open, open_with, put, session};
 
 on_both_engines!(
-    open_logs_come_back_to_their_limit,
-    a_log_that_was_let_go_of_leaves_its_mark_to_nobody,
-    an_idle_look_costs_the_same_however_many_logs_were_written,
-    rows_of_a_log_over_the_budget_are_renewed_in_parts,
-    operations_expire_after_thirty_days_and_a_bounded_number_at_once,
-    a_wrong_clock_takes_no_recent_operation,
+    open_logs_return_to_their_limit,
+    a_closed_log_gives_up_its_mark,
+    an_idle_fold_costs_the_same_for_any_number_of_logs,
+    rows_of_a_log_over_the_budget_are_rebuilt_in_parts,
+    operations_expire_after_thirty_days_in_bounded_numbers,
+    a_wrong_clock_deletes_no_recent_operation,
     an_epoch_of_a_deleted_session_is_not_raised,
 );
 
@@ -32,7 +32,7 @@ fn marks_of(join: &Join) -> Vec<SessionId> {
     marks.into_iter().filter(|mark| mark.process_id == join.process()).map(|mark| mark.session_id).collect()
 }
 
-/// The logs that this process has open.
+/// Returns the number of logs that this process has open.
 fn open_files(place: &Place) -> usize {
     let open =
         std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -40,10 +40,10 @@ fn open_files(place: &Place) -> usize {
     open.filter(|path| path.starts_with(&home) && path.extension().is_some_and(|end| end == "jsonl")).count()
 }
 
-fn open_logs_come_back_to_their_limit(place: &Place) {
+fn open_logs_return_to_their_limit(place: &Place) {
     let join = open_with(place, few_open());
     let ids: Vec<SessionId> = (0..12).map(|n| session(&join, &format!("s-{n}"))).collect();
-    // All of them are in use at once, so none can make room for another.
+    // All of them are in use at once, so none can be closed to make room for another.
     let start = Barrier::new(ids.len());
     std::thread::scope(|scope| {
         for id in &ids {
@@ -56,13 +56,13 @@ fn open_logs_come_back_to_their_limit(place: &Place) {
     });
     join.fold_own(u64::MAX).unwrap();
     assert!(open_files(place) <= 2, "{} logs are open", open_files(place));
-    assert_eq!(marks_of(&join), [], "logs that were closed are folded too");
+    assert_eq!(marks_of(&join), [], "closed logs are folded too");
     for id in &ids {
         assert_eq!(lines(&join, id).len(), 20);
     }
 }
 
-fn a_log_that_was_let_go_of_leaves_its_mark_to_nobody(place: &Place) {
+fn a_closed_log_gives_up_its_mark(place: &Place) {
     let (join, other) = (open(place), open(place));
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -73,7 +73,7 @@ fn a_log_that_was_let_go_of_leaves_its_mark_to_nobody(place: &Place) {
     assert!(other.state().read(|tx| behind::of_session(tx, &id)).unwrap().is_empty());
 }
 
-fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
+fn an_idle_fold_costs_the_same_for_any_number_of_logs(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let process = || join(place.options(), disk.process().as_disk(), home, few_open()).unwrap();
     let (owner, reader) = (process(), process());
@@ -81,7 +81,7 @@ fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
     for n in 0..40 {
         let id = session(&owner, &format!("s-{n:02}"));
         put(&owner, &id, "{}");
-        // As the thread of a process that stays does.
+        // As the thread of a long-lived process does.
         owner.fold_own(u64::MAX).unwrap();
         reader.catch_up(u64::MAX).unwrap();
         let before = disk.call_count();
@@ -91,7 +91,7 @@ fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
     assert_eq!(costs[5], costs[39], "{costs:?}");
 }
 
-fn rows_of_a_log_over_the_budget_are_renewed_in_parts(place: &Place) {
+fn rows_of_a_log_over_the_budget_are_rebuilt_in_parts(place: &Place) {
     let join = open_with(place, Limits { fold_batch_bytes: 32, ..limits() });
     let id = session(&join, "s");
     (0..40).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -106,15 +106,15 @@ fn rows_of_a_log_over_the_budget_are_renewed_in_parts(place: &Place) {
     let mut looks = 0;
     while join.catch_up(64).unwrap().bytes_behind > 0 {
         looks += 1;
-        assert!(looks < 40, "it is never renewed: {:?}", row(&join));
+        assert!(looks < 40, "it is never rebuilt: {:?}", row(&join));
     }
-    assert!(looks > 2, "each look reads a part");
+    assert!(looks > 2, "each fold reads a part");
     assert_eq!(row(&join), before);
 }
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
-/// Opens a home with a clock that is so far from the right one.
+/// Opens a home with a clock that is off by this time.
 fn open_off_by(place: &Place, micros: i64) -> Arc<Join> {
     let prepared = prepare(place.home()).unwrap();
     Join::open(OpenJoin {
@@ -128,7 +128,7 @@ fn open_off_by(place: &Place, micros: i64) -> Arc<Join> {
     .unwrap()
 }
 
-/// Adds as many operations as are always kept, first tried at the time of this clock.
+/// Inserts as many operations as are always kept, with the time of this clock.
 fn add_kept(join: &Join) {
     let created_at = join.clock().now();
     let added = join.state().write(Durability::Process, move |tx| {
@@ -153,7 +153,7 @@ fn add_kept(join: &Join) {
     added.unwrap();
 }
 
-fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
+fn a_wrong_clock_deletes_no_recent_operation(place: &Place) {
     let first = open_off_by(place, 0);
     let id = session(&first, "s");
     let name = |text: &str| OperationId::parse(text).unwrap();
@@ -162,7 +162,7 @@ fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
     // One clock is 40 days ahead, another 40 days behind; each opens the home and writes.
     append(&open_off_by(place, 40 * DAY), "ahead");
     append(&open_off_by(place, -40 * DAY), "behind");
-    // An operation that was asked for with the clock behind is one of the newest, however many there are.
+    // An operation from the clock that is behind is one of the newest, however many there are.
     add_kept(&open_off_by(place, -41 * DAY));
     append(&open_off_by(place, -80 * DAY), "far-behind");
     for off in [0, 40 * DAY, -40 * DAY, 0, 4000 * DAY] {
@@ -174,7 +174,7 @@ fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
     assert_eq!(lines(&first, &id).len(), 4, "each operation is done once");
 }
 
-fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Place) {
+fn operations_expire_after_thirty_days_in_bounded_numbers(place: &Place) {
     let at = |micros| open_off_by(place, micros);
     let first = at(0);
     let id = session(&first, "s");
@@ -190,14 +190,14 @@ fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Plac
     let before = at(29 * DAY);
     assert_eq!(left(&before), many);
     before.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
-    assert_eq!(lines(&before, &id).len(), many, "asked again within the time");
-    assert_eq!(left(&at(31 * DAY)), many, "the newest stay, however old they are");
+    assert_eq!(lines(&before, &id).len(), many, "a retry within the time");
+    assert_eq!(left(&at(31 * DAY)), many, "the newest are kept, however old they are");
     add_kept(&at(31 * DAY));
-    assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at once");
+    assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at a time");
     let after = at(31 * DAY);
     assert_eq!(left(&after), 0);
     after.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
-    assert_eq!(lines(&after, &id).len(), many + 1, "after that, it is another operation");
+    assert_eq!(lines(&after, &id).len(), many + 1, "after that it is a new operation");
 }
 
 fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
@@ -206,7 +206,7 @@ fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
     put(&join, &id, "{}");
     let row = join.state().read(|tx| sessions::find(tx, &id)).unwrap().unwrap();
     let (gone, path, at) = (id.clone(), row.log_path, join.clock().now());
-    // As a deletion that died before it removed the file.
+    // Like a deletion that died before it removed the file.
     let marked = place.open().write(Durability::Power, move |tx| sessions::tombstone(tx, &gone, &path, at));
     assert!(marked.unwrap());
     assert!(matches!(join.remove_log(&id, None), Err(Error::Deleted(_))));
@@ -214,5 +214,5 @@ fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
         let id = id.clone();
         move |tx| sessions::raise_epoch(tx, &id, row.log_epoch)
     });
-    assert!(!raised.unwrap(), "its epochs are retired with it");
+    assert!(!raised.unwrap(), "its epochs are never used again");
 }

@@ -17,16 +17,16 @@ use duolog_types::{Durability, SessionId};
 use crate::kit::{PROCESS, batch, limits, open, open_with, put, session, while_held};
 
 on_both_engines!(
-    small_steps_come_out_as_one_and_as_a_rebuild,
-    rows_of_an_older_fold_are_renewed_by_whoever_reads,
-    rows_of_an_older_fold_go_on_until_they_are_renewed,
-    a_log_that_was_replaced_is_counted_anew,
+    small_steps_equal_one_step_and_a_rebuild,
+    rows_of_an_older_fold_are_rebuilt_by_a_read,
+    rows_of_an_older_fold_advance_until_they_are_rebuilt,
+    a_replaced_log_is_counted_again,
     four_folds_at_once_count_everything_once,
-    what_a_resumed_session_copied_is_counted_once,
+    responses_copied_by_a_resumed_session_are_counted_once,
     two_copies_folded_at_once_count_each_response_once,
-    a_fork_counts_its_own_whenever_its_replay_was_written,
-    forks_of_an_absent_parent_count_what_it_used_once,
-    the_largest_count_of_a_response_holds_across_logs
+    a_fork_counts_its_own_responses_in_any_order,
+    forks_of_an_absent_parent_count_its_usage_once,
+    the_largest_count_of_a_response_wins_across_logs
 );
 
 type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
@@ -53,14 +53,14 @@ fn write(join: &Join, id: &SessionId, made: &Made) {
     join.append(id, &batch(&lines), &PROCESS).expect("appended");
 }
 
-/// What a session used in all: responses and output.
+/// Returns the usage of a session: responses and output.
 fn used(join: &Join, id: &SessionId) -> (u64, u64) {
     let usage = rows(join).2;
     let whole = usage.iter().filter(|row| row.session_id == *id && !row.charge.is_part());
     whole.fold((0, 0), |(responses, output), row| (responses + row.used.responses, output + row.used.output))
 }
 
-fn small_steps_come_out_as_one_and_as_a_rebuild(place: &Place) {
+fn small_steps_equal_one_step_and_a_rebuild(place: &Place) {
     // Every step is a line or two.
     let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
     for (dialect, made) in made() {
@@ -79,7 +79,7 @@ fn small_steps_come_out_as_one_and_as_a_rebuild(place: &Place) {
     assert_eq!(rows(&rebuilt), folded);
 }
 
-/// Makes every row one of the schema before.
+/// Makes every row one of an older fold.
 fn age(join: &Join) {
     let aged = join.state().write(Durability::Process, |tx| {
         tx.execute("UPDATE catalog SET fold_version = 0, title = NULL, model = NULL, dialect = NULL", params![])?;
@@ -100,28 +100,28 @@ fn aged(place: &Place) -> (Arc<Join>, SessionId, Made, Rows) {
     (join, id, made, before)
 }
 
-fn rows_of_an_older_fold_are_renewed_by_whoever_reads(place: &Place) {
+fn rows_of_an_older_fold_are_rebuilt_by_a_read(place: &Place) {
     let (join, id, _, before) = aged(place);
     let size = join.log_bytes(&id).expect("looks").expect("a file");
     let left = join.catch_up(size - 1).expect("reads");
-    assert_eq!((left.sessions_behind, left.bytes_behind), (1, size), "too much for this read, and it says so");
+    assert_eq!((left.sessions_behind, left.bytes_behind), (1, size), "too much for this read, and reported");
     assert_eq!(join.catch_up(size).expect("reads").bytes_behind, 0);
     assert_eq!(rows(&join), before);
 }
 
-fn rows_of_an_older_fold_go_on_until_they_are_renewed(place: &Place) {
+fn rows_of_an_older_fold_advance_until_they_are_rebuilt(place: &Place) {
     let (join, id, made, before) = aged(place);
     put(&join, &id, "{\"n\":1}");
     join.fold(&id, u64::MAX).expect("folds");
     let row = join.state().read(|tx| catalog::get(tx, &id)).expect("reads").expect("folded");
     assert_eq!((row.events, row.fold_version), (made.lines.len() as u64 + 1, 0));
-    assert_eq!(used(&join, &id), (0, 0), "a part would be worse than nothing");
+    assert_eq!(used(&join, &id), (0, 0), "a part would be wrong");
     join.catch_up(u64::MAX).expect("reads");
     assert_eq!(used(&join, &id), (made.responses, made.tokens.output));
     assert_eq!(rows(&join).2, before.2);
 }
 
-fn a_log_that_was_replaced_is_counted_anew(place: &Place) {
+fn a_replaced_log_is_counted_again(place: &Place) {
     let join = open(place);
     let (id, other) = (session(&join, "s"), transcripts::codex(2, 2, false));
     write(&join, &id, &transcripts::claude(3, 5));
@@ -152,7 +152,7 @@ fn four_folds_at_once_count_everything_once(place: &Place) {
     assert_eq!(rows(&join), folded);
 }
 
-/// A session and one that was resumed from it by copying all but its last lines, each with what it alone holds.
+/// Creates a session and one that was resumed from it by copying all but its last lines, each with its own lines.
 fn resumed(join: &Join) -> [(SessionId, Made); 2] {
     let first = transcripts::claude(3, 5);
     let mut second = transcripts::claude(4, 3);
@@ -160,24 +160,24 @@ fn resumed(join: &Join) -> [(SessionId, Made); 2] {
     [("first", first), ("second", second)].map(|(name, made)| (session(join, name), made))
 }
 
-/// How many responses all sessions have together, by what a single fold of all their lines says.
+/// Returns the responses of all sessions, counted by a single fold of all their lines.
 fn responses_of(sessions: &[(SessionId, Made)]) -> u64 {
     let mut fold = UsageFold::default();
     sessions.iter().flat_map(|(_, made)| &made.lines).for_each(|line| fold.line(line));
     fold.report(&Prices::builtin()).models.iter().map(|model| model.responses).sum()
 }
 
-fn what_a_resumed_session_copied_is_counted_once(place: &Place) {
+fn responses_copied_by_a_resumed_session_are_counted_once(place: &Place) {
     let join = open(place);
     let sessions = resumed(&join);
     let [(first, original), (second, copy)] = &sessions;
     let all = responses_of(&sessions);
-    // The copy is known first, so it counts everything it holds.
+    // The copy is folded first, so it counts all its responses.
     write(&join, second, copy);
     join.catch_up(u64::MAX).expect("folds");
     let alone = used(&join, second).0;
-    assert!(alone > copy.responses, "with what it copied");
-    // Then comes the original, whose id is smaller: it takes over what is its own.
+    assert!(alone > copy.responses, "with the copied responses");
+    // The original has the smaller id: it takes over its responses.
     write(&join, first, original);
     join.catch_up(u64::MAX).expect("folds");
     assert_eq!(used(&join, first), (original.responses, original.tokens.output));
@@ -185,8 +185,8 @@ fn what_a_resumed_session_copied_is_counted_once(place: &Place) {
     let folded = rows(&join);
     assert!(folded.0.iter().any(|row| row.session_id == *second && row.shared > 0));
     join.rebuild(|_| {}).expect("rebuilds");
-    assert_eq!(rows(&join), folded, "whichever is folded first");
-    // What the original counted is counted by the copy once the original is gone.
+    assert_eq!(rows(&join), folded, "the order of the folds does not matter");
+    // After the original is deleted, the copy counts its responses.
     join.delete(first).expect("deleted");
     join.catch_up(u64::MAX).expect("folds");
     assert_eq!(used(&join, second).0, alone);
@@ -215,7 +215,7 @@ fn two_copies_folded_at_once_count_each_response_once(place: &Place) {
     assert_eq!(rows(&join), folded);
 }
 
-/// A line about the totals of a Codex session.
+/// Returns a line with the totals of a Codex session.
 fn total(at: &str, input: u64, last: u64) -> String {
     let used = |input: u64| format!(r#"{{"input_tokens":{input},"output_tokens":{}}}"#, input / 10);
     let (total, last) = (used(input), used(last));
@@ -231,8 +231,8 @@ fn rollout(id: &str, parent: Option<&str>, lines: &[String]) -> Vec<String> {
     std::iter::once(meta).chain(lines.iter().cloned()).collect()
 }
 
-/// Writes logs in this order, folding after each; returns the output that each counts, by name. A rebuild, and a fold line
-/// by line, must come out equal.
+/// Writes logs in this order, folding after each. Returns the output that each counts, by name. A rebuild and a fold
+/// line by line must give the same.
 fn outputs(place: &Place, logs: &[(&str, Vec<String>)]) -> Vec<(String, u64)> {
     let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
     for (name, lines) in logs {
@@ -260,13 +260,14 @@ fn named(found: &[(&str, u64)]) -> Vec<(String, u64)> {
     found.iter().map(|(name, output)| ((*name).to_owned(), *output)).collect()
 }
 
-fn a_fork_counts_its_own_whenever_its_replay_was_written(place: &Place) {
-    let told = |day: &str| [total(&format!("{day}T00:00:07Z"), 100, 100), total(&format!("{day}T00:00:19Z"), 300, 200)];
-    let parent = rollout("p", None, &told("2026-01-01"));
-    let mut replay = told("2026-01-02").to_vec();
+fn a_fork_counts_its_own_responses_in_any_order(place: &Place) {
+    let totals =
+        |day: &str| [total(&format!("{day}T00:00:07Z"), 100, 100), total(&format!("{day}T00:00:19Z"), 300, 200)];
+    let parent = rollout("p", None, &totals("2026-01-01"));
+    let mut replay = totals("2026-01-02").to_vec();
     replay.push(total("2026-01-02T00:01:00Z", 350, 50));
     let fork = rollout("f", Some("p"), &replay);
-    // The parent counts what it told, also if the fork's id is smaller or the fork is folded first.
+    // The parent counts its responses, also if the fork's id is smaller or the fork is folded first.
     for [first, second] in [["a", "b"], ["c", "d"]] {
         let found = outputs(place, &[(second, parent.clone()), (first, fork.clone())]);
         assert_eq!(found, named(&[(first, 5), (second, 30)]));
@@ -276,7 +277,7 @@ fn a_fork_counts_its_own_whenever_its_replay_was_written(place: &Place) {
     }
 }
 
-fn forks_of_an_absent_parent_count_what_it_used_once(place: &Place) {
+fn forks_of_an_absent_parent_count_its_usage_once(place: &Place) {
     let fork = |id: &str, own: u64| {
         let replay = [total("2026-01-02T00:00:07Z", 100, 100), total("2026-01-02T00:00:07Z", 300, 200)];
         rollout(id, Some("p"), &[replay.as_slice(), &[total("2026-01-02T00:01:00Z", 300 + own, own)]].concat())
@@ -286,8 +287,8 @@ fn forks_of_an_absent_parent_count_what_it_used_once(place: &Place) {
     assert_eq!(outputs(place, &[("e", fork("f", 50)), ("d", fork("g", 70))]), named(&[("d", 37), ("e", 5)]));
 }
 
-fn the_largest_count_of_a_response_holds_across_logs(place: &Place) {
-    let told = |outputs: &[u64]| -> Vec<String> {
+fn the_largest_count_of_a_response_wins_across_logs(place: &Place) {
+    let log_of = |outputs: &[u64]| -> Vec<String> {
         let line = |output: &u64| {
             format!(
                 r#"{{"type":"assistant","requestId":"r","timestamp":"2026-01-01T00:00:00Z","message":{{"id":"m","model":"claude-opus-4-8","content":[],"usage":{{"input_tokens":1,"output_tokens":{output}}}}}}}"#
@@ -295,21 +296,22 @@ fn the_largest_count_of_a_response_holds_across_logs(place: &Place) {
         };
         outputs.iter().map(line).collect()
     };
-    assert_eq!(outputs(place, &[("a", told(&[5])), ("b", told(&[5, 90]))]), named(&[("a", 0), ("b", 90)]));
-    assert_eq!(outputs(place, &[("d", told(&[5, 90])), ("c", told(&[5]))]), named(&[("c", 0), ("d", 90)]));
+    assert_eq!(outputs(place, &[("a", log_of(&[5])), ("b", log_of(&[5, 90]))]), named(&[("a", 0), ("b", 90)]));
+    assert_eq!(outputs(place, &[("d", log_of(&[5, 90])), ("c", log_of(&[5]))]), named(&[("c", 0), ("d", 90)]));
     assert_eq!(
-        outputs(place, &[("e", told(&[7])), ("f", told(&[7]))]),
+        outputs(place, &[("e", log_of(&[7])), ("f", log_of(&[7]))]),
         named(&[("e", 7), ("f", 0)]),
-        "of equal ones one"
+        "of equal counts the smaller id"
     );
-    // One log has the smaller and the larger count, the other one between them.
-    assert_eq!(outputs(place, &[("g", told(&[5, 90])), ("h", told(&[40]))]), named(&[("g", 90), ("h", 0)]));
-    assert_eq!(outputs(place, &[("i", told(&[40])), ("j", told(&[5, 90, 5]))]), named(&[("i", 0), ("j", 90)]));
+    // One log has the smaller and the larger count, the other has one between them.
+    assert_eq!(outputs(place, &[("g", log_of(&[5, 90])), ("h", log_of(&[40]))]), named(&[("g", 90), ("h", 0)]));
+    assert_eq!(outputs(place, &[("i", log_of(&[40])), ("j", log_of(&[5, 90, 5]))]), named(&[("i", 0), ("j", 90)]));
 }
 
-/// A copy is folded while its original is deleted: the copy counts what nobody else counts any more, whichever ends first.
+/// A copy is folded while its original is deleted: the copy counts the responses that no session counts any more,
+/// whichever ends first.
 #[test]
-fn a_copy_counts_what_its_original_leaves_meanwhile() {
+fn a_copy_counts_the_responses_of_its_deleted_original() {
     let place = Place::postgres();
     let database = place.database().expect("a database");
     let join = open(&place);
@@ -323,7 +325,7 @@ fn a_copy_counts_what_its_original_leaves_meanwhile() {
     let waiting =
         "(SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
     std::thread::scope(|scope| {
-        // The fold has read who counts what when it comes to this table.
+        // When the fold waits for this table, it has read the owners.
         while_held(&place, "digests", || {
             scope.spawn(|| folder.fold(&second, u64::MAX).expect("folds"));
             until(&format!("SELECT {waiting} = 1"));

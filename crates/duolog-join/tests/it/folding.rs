@@ -14,21 +14,21 @@ use crate::kit::{batch, limits, lines, open, open_with, put, rename, session};
 
 on_both_engines!(
     a_smaller_limit_of_appended_lines_changes_no_derived_row,
-    a_rebuild_beside_writers_gives_the_same_rows,
+    a_rebuild_while_writers_run_gives_the_same_rows,
     two_processes_that_fold_at_once_count_nothing_twice,
-    a_read_folds_within_its_bound_and_says_what_is_left,
-    only_its_owner_or_an_heir_of_the_dead_deletes_a_mark,
-    more_sessions_than_may_be_open_all_get_their_lines_and_their_fold,
-    damaged_lines_are_counted_and_hide_nothing,
-    a_fold_that_catches_up_is_one_commit,
-    owners_that_fold_at_once_leave_no_mark_and_a_whole_chain,
-    how_far_each_log_is_known_is_told_without_opening_any,
+    a_read_folds_within_its_limit_and_reports_the_rest,
+    a_mark_is_deleted_by_its_owner_or_after_its_death,
+    more_sessions_than_open_logs_are_all_written_and_folded,
+    damaged_lines_are_counted_and_skipped,
+    a_fold_that_reaches_the_end_is_one_commit,
+    concurrent_folds_leave_no_mark_and_a_complete_chain,
+    log_standings_open_no_log,
     many_small_logs_are_folded_in_one_commit,
-    a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest,
+    a_fold_past_its_deadline_counts_the_remaining_marks,
     a_log_that_is_opened_again_keeps_its_mark,
-    lines_about_rows_are_forgotten_also_if_their_log_was_closed,
+    outbox_rows_are_deleted_also_if_their_log_was_closed,
     a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted,
-    logs_without_a_mark_are_looked_at_after_a_boot,
+    logs_without_a_mark_are_folded_after_a_boot,
 );
 
 fn sessions_with_a_line(join: &Join, count: usize) -> Vec<SessionId> {
@@ -41,7 +41,7 @@ fn sessions_with_a_line(join: &Join, count: usize) -> Vec<SessionId> {
 
 fn many_small_logs_are_folded_in_one_commit(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
-    // What comes first after a boot is not measured.
+    // The first fold after a boot is not measured.
     join.catch_up(u64::MAX).unwrap();
     let ids = sessions_with_a_line(&join, 40);
     let before = join.state().counters().commits;
@@ -58,7 +58,7 @@ fn many_small_logs_are_folded_in_one_commit(place: &Place) {
     assert_eq!(join.state().read(|tx| behind::sessions(tx, &join.home(), None)).unwrap(), 0);
 }
 
-fn a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest(place: &Place) {
+fn a_fold_past_its_deadline_counts_the_remaining_marks(place: &Place) {
     let join = open(place);
     join.catch_up(u64::MAX).unwrap();
     let count = 2 * FOLD_STEP_SESSIONS + 3;
@@ -83,12 +83,12 @@ fn a_log_that_is_opened_again_keeps_its_mark(place: &Place) {
             put(&join, id, "{}");
         }
     }
-    assert_eq!((marks(), join.state().counters().commits), (first, commits), "no append was a commit");
+    assert_eq!((marks(), join.state().counters().commits), (first, commits), "no append needed a commit");
     join.fold_own(u64::MAX).unwrap();
     assert_eq!(marks(), []);
     put(&join, &ids[0], "{}");
     assert_eq!(marks().len(), 1, "the next burst is marked again");
-    // A session that another process deletes and makes anew takes the mark along.
+    // If another process deletes and creates a session again, the mark is deleted with it.
     let other = open(place);
     other.delete(&ids[0]).unwrap();
     session(&other, ids[0].as_str());
@@ -100,7 +100,7 @@ fn a_log_that_is_opened_again_keeps_its_mark(place: &Place) {
     assert!(marks().iter().all(|mark| mark.process_id == ProcessId::NOBODY) && marks().len() == 6);
 }
 
-fn lines_about_rows_are_forgotten_also_if_their_log_was_closed(place: &Place) {
+fn outbox_rows_are_deleted_also_if_their_log_was_closed(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 1, ..limits() });
     let ids = sessions_with_a_line(&join, 3);
     for id in &ids {
@@ -119,7 +119,7 @@ fn a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted(place: &Place) {
     let ids = sessions_with_a_line(&join, 3);
     assert_eq!(join.catch_up(u64::MAX).unwrap(), CaughtUp::default());
     std::fs::remove_file(place.home().join("sessions/threads/s-001.jsonl")).unwrap();
-    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_lost, 0, "nobody looked at the log");
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_lost, 0, "the log was not examined");
     join.mark_every_log().unwrap();
     for _ in 0..2 {
         let caught_up = join.catch_up(u64::MAX).unwrap();
@@ -131,12 +131,12 @@ fn a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted(place: &Place) {
     assert!(join.catch_up(u64::MAX).unwrap().is_complete());
 }
 
-fn logs_without_a_mark_are_looked_at_after_a_boot(place: &Place) {
+fn logs_without_a_mark_are_folded_after_a_boot(place: &Place) {
     let join = open(place);
     join.catch_up(u64::MAX).unwrap();
     let ids = sessions_with_a_line(&join, 3);
     let taken = join.state().write(Durability::Power, |tx| tx.execute("DELETE FROM behind", params![]));
-    assert_eq!(taken.unwrap(), 3, "as power loss may do");
+    assert_eq!(taken.unwrap(), 3, "as a power loss may do");
     drop(join);
     std::fs::write(place.home().join("processes/boot"), "another boot").unwrap();
     let join = open(place);
@@ -145,7 +145,7 @@ fn logs_without_a_mark_are_looked_at_after_a_boot(place: &Place) {
     assert_eq!(join.state().read(catalog::dump).unwrap().len(), ids.len());
 }
 
-fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
+fn a_rebuild_while_writers_run_gives_the_same_rows(place: &Place) {
     let writers = open(place);
     let sessions: Vec<_> = (0..4).map(|n| session(&writers, &format!("s{n}"))).collect();
     let stop = AtomicBool::new(false);
@@ -153,7 +153,7 @@ fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
         for id in &sessions {
             let (stop, writers) = (&stop, &writers);
             scope.spawn(move || {
-                // Long enough to outlast a rebuild, and an end to it where the machine has better things to do.
+                // Long enough to outlast a rebuild, with a limit for a busy machine.
                 for n in 0..5_000 {
                     if stop.load(Ordering::SeqCst) {
                         return;
@@ -200,7 +200,7 @@ fn two_processes_that_fold_at_once_count_nothing_twice(place: &Place) {
     assert_eq!((row.events, row.bytes, row.position), (500, end.0, end));
 }
 
-fn a_read_folds_within_its_bound_and_says_what_is_left(place: &Place) {
+fn a_read_folds_within_its_limit_and_reports_the_rest(place: &Place) {
     let writer = open_with(place, Limits { fold_batch_bytes: 256, ..limits() });
     let id = session(&writer, "s");
     assert_eq!(writer.catch_up(u64::MAX).unwrap().sessions_behind, 0);
@@ -212,7 +212,7 @@ fn a_read_folds_within_its_bound_and_says_what_is_left(place: &Place) {
     assert_eq!(writer.catch_up(u64::MAX).unwrap().bytes_behind, 0);
 }
 
-fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
+fn a_mark_is_deleted_by_its_owner_or_after_its_death(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
     put(&a, &id, "{}");
@@ -220,37 +220,37 @@ fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
     b.catch_up(u64::MAX).unwrap();
     assert_eq!(marks(), 1, "a is alive");
     a.catch_up(u64::MAX).unwrap();
-    assert_eq!(marks(), 0, "a has folded what it wrote");
+    assert_eq!(marks(), 0, "a has folded its lines");
     put(&a, &id, "{}");
     assert_eq!(marks(), 1, "the next burst is marked again");
     drop(a);
     b.catch_up(u64::MAX).unwrap();
-    assert_eq!(marks(), 0, "a is gone, and b folded for it");
+    assert_eq!(marks(), 0, "a has exited, and b folded for it");
 }
 
-fn how_far_each_log_is_known_is_told_without_opening_any(place: &Place) {
+fn log_standings_open_no_log(place: &Place) {
     let join = open(place);
     let (one, two) = (session(&join, "one"), session(&join, "two"));
     put(&join, &one, "{}");
-    let told = |join: &duolog_join::Join| {
-        let mut told = join.log_standings().unwrap();
-        told.retain(|log| log.session == one || log.session == two);
-        told.into_iter().map(|log| (log.session == one, log.folded_to, log.is_marked)).collect::<Vec<_>>()
+    let standings = |join: &duolog_join::Join| {
+        let mut standings = join.log_standings().unwrap();
+        standings.retain(|log| log.session == one || log.session == two);
+        standings.into_iter().map(|log| (log.session == one, log.folded_to, log.is_marked)).collect::<Vec<_>>()
     };
-    assert!(told(&join).contains(&(true, None, true)), "what was appended is folded, or marked");
+    assert!(standings(&join).contains(&(true, None, true)), "appended bytes are folded or marked");
     join.catch_up(u64::MAX).unwrap();
-    assert!(told(&join).contains(&(true, Some(Position(3)), false)), "{:?}", told(&join));
-    assert!(told(&join).contains(&(false, None, false)));
+    assert!(standings(&join).contains(&(true, Some(Position(3)), false)), "{:?}", standings(&join));
+    assert!(standings(&join).contains(&(false, None, false)));
     put(&join, &one, "{}");
-    assert!(told(&join).contains(&(true, Some(Position(3)), true)));
+    assert!(standings(&join).contains(&(true, Some(Position(3)), true)));
 }
 
-/// A command that appends one line and ends has one commit behind it: rows, seal and mark together.
-fn a_fold_that_catches_up_is_one_commit(place: &Place) {
+/// A command that appends one line and exits makes one commit: rows, seal and mark together.
+fn a_fold_that_reaches_the_end_is_one_commit(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let mut end = Position::ZERO;
-    // The first makes a seal, the second lets it grow.
+    // The first creates a seal, the second extends it.
     for line in [r#"{"n":1}"#, r#"{"n":2}"#] {
         put(&join, &id, line);
         end.0 += line.len() as u64 + 1;
@@ -270,8 +270,8 @@ fn a_fold_that_catches_up_is_one_commit(place: &Place) {
     assert_eq!((verified.seals, verified.sealed_to, verified.damaged), (1, end, 0));
 }
 
-/// Two who fold and seal the same lines at once: one is faster, and the other's mark is deleted all the same.
-fn owners_that_fold_at_once_leave_no_mark_and_a_whole_chain(place: &Place) {
+/// Two processes fold and seal the same lines at once: one is faster, and the other's mark is deleted too.
+fn concurrent_folds_leave_no_mark_and_a_complete_chain(place: &Place) {
     let owners: Vec<_> = (0..3).map(|_| open(place)).collect();
     let id = session(&owners[0], "s");
     for round in 0..40 {
@@ -284,19 +284,19 @@ fn owners_that_fold_at_once_leave_no_mark_and_a_whole_chain(place: &Place) {
                 });
             }
         });
-        // What was appended behind an owner that had folded was folded by who appended it.
+        // Lines that were appended after an owner's fold were folded by the process that appended them.
         for owner in &owners {
             owner.fold_own(u64::MAX).unwrap();
         }
         assert_eq!(owners[0].state().read(|tx| behind::of_session(tx, &id)).unwrap(), Vec::new(), "round {round}");
     }
-    let row = owners[0].figures(&id).unwrap().unwrap();
+    let row = owners[0].catalog_row(&id).unwrap().unwrap();
     assert_eq!(row.events, 120);
     let verified = owners[0].verify(&id, |_, _| {}).unwrap();
     assert_eq!((verified.sealed_to, verified.damaged, verified.unsynced), (verified.end, 0, 0));
 }
 
-fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Place) {
+fn more_sessions_than_open_logs_are_all_written_and_folded(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let sessions: Vec<_> = (0..10).map(|n| session(&join, &format!("s{n}"))).collect();
     for n in 0..3 {
@@ -309,7 +309,7 @@ fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Pla
     assert_eq!(rows.iter().map(|row| row.events).collect::<Vec<_>>(), [3; 10]);
 }
 
-fn damaged_lines_are_counted_and_hide_nothing(place: &Place) {
+fn damaged_lines_are_counted_and_skipped(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
@@ -334,7 +334,7 @@ fn a_smaller_limit_of_appended_lines_changes_no_derived_row(place: &Place) {
     put(&writer, &id, &format!("{{\"text\":\"{}\"}}", "x".repeat(5000)));
     let limited = open_with(place, Limits { line_bytes_max: 1024, ..limits() });
     limited.catch_up(u64::MAX).unwrap();
-    let counts = |join: &Join| join.figures(&id).unwrap().map(|row| (row.events, row.damaged));
+    let counts = |join: &Join| join.catalog_row(&id).unwrap().map(|row| (row.events, row.damaged));
     assert_eq!(counts(&writer), Some((1, 0)), "folded with a smaller limit");
     limited.rebuild(|_| {}).unwrap();
     assert_eq!(counts(&writer), Some((1, 0)), "rebuilt with a smaller limit");

@@ -14,7 +14,7 @@ use crate::kit::{open, open_on, put, session};
 on_both_engines!(
     a_stale_cursor_gets_a_reset_with_the_last_good_position,
     a_follower_in_this_process_is_woken_by_an_append,
-    a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else
+    a_follower_of_another_process_is_woken_by_file_notification
 );
 
 fn a_stale_cursor_gets_a_reset_with_the_last_good_position(place: &Place) {
@@ -23,7 +23,7 @@ fn a_stale_cursor_gets_a_reset_with_the_last_good_position(place: &Place) {
     (0..4).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
     join.catch_up(u64::MAX).unwrap();
     drop(join);
-    // Cut by hand inside the third line: two lines still stand.
+    // Cut by hand inside the third line: two lines are left.
     let file = place.home().join("sessions/threads/s.jsonl");
     let text = std::fs::read(&file).unwrap();
     std::fs::write(&file, &text[..20]).unwrap();
@@ -55,11 +55,11 @@ fn a_follower_in_this_process_is_woken_by_an_append(place: &Place) {
 const NEVER: Duration = Duration::from_hours(1);
 const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
 
-/// Follows what `writer` appends, one line at a time; says how often it had to look.
-fn looks(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
+/// Follows what `writer` appends, one line at a time. Returns the number of polls.
+fn count_polls(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
     let mut follow = reader.follow(id, None).unwrap().at_pace(pace);
     let (ready, go) = channel();
-    let (mut seen, mut looks) = (0, 0);
+    let (mut seen, mut polls) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for n in 0..count {
@@ -70,36 +70,36 @@ fn looks(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: u
         for expected in 1..=count {
             ready.send(()).expect("a writer");
             while seen < expected {
-                looks += 1;
+                polls += 1;
                 if follow.poll(&mut |_| seen += 1).unwrap() == Seen::Idle {
                     follow.wait(NEVER);
                 }
             }
         }
     });
-    looks
+    polls
 }
 
-fn a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else(place: &Place) {
+fn a_follower_of_another_process_is_woken_by_file_notification(place: &Place) {
     let (reader, writer) = (open(place), open(place));
     let id = session(&writer, "s");
-    // A directory must be there to be heard.
+    // A directory must exist to be watched.
     put(&writer, &id, "{\"first\":true}");
     let count = 100;
-    let looks = looks(&reader, &writer, &id, BY_HINTS, count);
-    // One that finds nothing, one for the change, and one where the lock was still held.
-    assert!(looks <= 3 * count + 3, "{looks} looks for {count} appends");
+    let polls = count_polls(&reader, &writer, &id, BY_HINTS, count);
+    // One poll that finds nothing, one for the change, and one while the lock is still held.
+    assert!(polls <= 3 * count + 3, "{polls} polls for {count} appends");
 }
 
-/// A disk in memory cannot be heard: it is looked at, and the bell still rings.
+/// A disk in memory has no file notification: it is polled, and the bell still rings.
 #[test]
-fn a_disk_that_cannot_be_heard_is_looked_at() {
+fn a_disk_without_file_notification_is_polled() {
     let place = Place::sqlite();
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (reader, writer) = (open_on(&place, &disk, home), open_on(&place, &disk, home));
     let id = session(&writer, "s");
     let soon = Pace { min: Duration::from_micros(50), max: Duration::from_millis(1), with_hints: NEVER };
-    assert!(looks(&reader, &writer, &id, soon, 20) >= 20);
+    assert!(count_polls(&reader, &writer, &id, soon, 20) >= 20);
     let bell = session(&writer, "bell");
-    assert!(looks(&writer, &writer, &bell, BY_HINTS, 20) <= 3 * 20 + 3);
+    assert!(count_polls(&writer, &writer, &bell, BY_HINTS, 20) <= 3 * 20 + 3);
 }

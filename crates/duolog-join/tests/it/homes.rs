@@ -10,15 +10,15 @@ use duolog_types::{HomeId, OperationId};
 use crate::kit::{PROCESS, batch, join, limits, lines, open, open_at, put, rename, session};
 
 on_both_engines!(
-    only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere,
+    only_its_home_uses_a_log_and_transitions_work_from_any_home,
     a_home_open_for_reading_repairs_and_folds_nothing
 );
 
-fn only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere(place: &Place) {
+fn only_its_home_uses_a_log_and_transitions_work_from_any_home(place: &Place) {
     let owner = open(place);
     let id = session(&owner, "s");
     put(&owner, &id, "{}");
-    // Another home that shares the state, as hosts will share a server.
+    // Another home that shares the state, like hosts that share a server.
     let disk = prepare(place.home()).unwrap().disk;
     let guest = join(place.options(), disk, HomeId::new(), limits()).unwrap();
     for refused in [guest.append(&id, &batch(&["{}"]), &PROCESS).map(drop), guest.fold(&id, u64::MAX).map(drop)] {
@@ -27,7 +27,7 @@ fn only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere(p
         assert!(refused.to_string().contains(&owner.home().to_string()));
     }
     rename(&guest, &id, "from-afar").unwrap();
-    assert_eq!(lines(&owner, &id).len(), 1, "the line waits for its home");
+    assert_eq!(lines(&owner, &id).len(), 1, "the line stays in the outbox for its home");
     assert_eq!(owner.drain(&id).unwrap(), 1);
     assert!(lines(&owner, &id)[1].contains("from-afar"));
 }
@@ -52,7 +52,7 @@ fn a_home_open_for_reading_repairs_and_folds_nothing(place: &Place) {
 }
 
 #[test]
-fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name() {
+fn a_backup_under_writers_has_everything_that_rows_name() {
     let dir = tempfile::tempdir().unwrap();
     let (home, copy) = (dir.path().join("home"), dir.path().join("copy"));
     let writer = open_at(&home);
@@ -84,9 +84,9 @@ fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name()
     assert!(copied.state().integrity().unwrap().is_empty());
 }
 
-/// Whatever a copy holds of an operation's lines, it knows whose they are.
+/// Whatever part of an operation's lines a backup has, it knows their operation.
 #[test]
-pub(crate) fn operations_that_are_retried_in_a_copy_are_done_once() {
+pub(crate) fn operations_retried_in_a_backup_are_done_once() {
     let dir = tempfile::tempdir().unwrap();
     let (home, copy) = (dir.path().join("home"), dir.path().join("copy"));
     let writer = open_at(&home);

@@ -18,7 +18,7 @@ pub fn limits() -> Limits {
     Limits { busy_timeout: Duration::from_secs(20), ..Limits::default() }
 }
 
-/// Opens a home, as one more process.
+/// Opens a home as another process.
 pub fn open(place: &Place) -> Arc<Join> {
     open_with(place, limits())
 }
@@ -28,7 +28,7 @@ pub fn open_with(place: &Place, limits: Limits) -> Arc<Join> {
     join(place.options(), prepared.disk, prepared.id, limits).expect("opens")
 }
 
-/// Opens the home in a directory, with its state beside its logs.
+/// Opens the home in a directory, with its state next to its logs.
 pub fn open_at(dir: &Path) -> Arc<Join> {
     let prepared = prepare(dir).expect("a home");
     join(OpenState::at(dir), prepared.disk, prepared.id, limits()).expect("opens")
@@ -63,7 +63,7 @@ pub fn put(join: &Join, session: &SessionId, line: &str) {
     join.append(session, &batch(&[line]), &PROCESS).expect("appended");
 }
 
-/// Every line of a log.
+/// Returns every line of a log.
 pub fn lines(join: &Join, session: &SessionId) -> Vec<String> {
     let Some(reader) = join.reader(session).expect("opens") else { return Vec::new() };
     let end = reader.stable_end(Duration::from_secs(20)).expect("an end");
@@ -85,17 +85,17 @@ pub fn rename(join: &Join, session: &SessionId, name: &str) -> Result<()> {
         }
         let mut fields = serde_json::Map::new();
         fields.insert("name".to_owned(), name.clone().into());
-        let told = tell(tx, &session, "renamed", at, &fields)?;
-        Ok(((), vec![told]))
+        let line = tell(tx, &session, "renamed", at, &fields)?;
+        Ok(((), vec![line]))
     })
 }
 
-/// Runs `f` while another process holds the table of repairs, and all of the state where that is a file.
+/// Runs `f` while another process locks the table of repairs, or the whole state if it is a file.
 pub fn while_repairs_are_held(place: &Place, f: impl FnOnce()) {
     while_held(place, "repairs", f);
 }
 
-/// Runs `f` while another process holds a table, and all of the state where that is a file.
+/// Runs `f` while another process locks a table, or the whole state if it is a file.
 pub fn while_held(place: &Place, table: &'static str, f: impl FnOnce()) {
     let (both, state) = (Arc::new(Barrier::new(2)), place.open());
     let holder = std::thread::spawn({
@@ -116,7 +116,7 @@ pub fn while_held(place: &Place, table: &'static str, f: impl FnOnce()) {
     holder.join().expect("ends").expect("holds");
 }
 
-/// Counts one up in a session's row and has its log tell of it, once under this operation id.
+/// Increments a number in a session's row and adds a line to its log, once per operation id.
 pub fn raise(join: &Join, operation: &str, session: &str) -> Result<u64> {
     let key = IdempotencyKey::new("raise", &OperationId::parse(operation).expect("an id"), &session)?;
     let (id, at) = (SessionId::parse(session).expect("an id"), join.clock().now());
@@ -127,7 +127,7 @@ pub fn raise(join: &Join, operation: &str, session: &str) -> Result<u64> {
         tx.execute("UPDATE sessions SET agent_name = ?2 WHERE id = ?1", params![&id, u64::to_string(&raised)])?;
         let mut fields = serde_json::Map::new();
         fields.insert("raised".to_owned(), raised.into());
-        let told = tell(tx, &id, "raised", at, &fields)?;
-        Ok((raised, vec![told]))
+        let line = tell(tx, &id, "raised", at, &fields)?;
+        Ok((raised, vec![line]))
     })
 }

@@ -1,11 +1,11 @@
-//! The join, driven through two real stores: several processes are several joins over one home.
+//! The join with two real stores. Several processes are several joins over one home.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 /// Homes, sessions and batches for the tests.
 mod kit;
 
-/// What stays bounded: open logs, marks, operations, the cost of looking.
+/// Limits: open logs, marks, operations, the cost of a fold.
 mod bounds;
 /// Dialect, title and usage, folded from the log alone.
 mod digesting;
@@ -13,19 +13,20 @@ mod digesting;
 mod folding;
 /// Cursors, epochs and followers.
 mod following;
-/// Which home may touch a log, and what a reader of a home may do.
+/// The home that may use a log, and what a read-only home may do.
 mod homes;
-/// Lines that must stand once: transitions and operations.
+/// Lines that must be written once: transitions and operations.
 mod once;
-/// Equal lines, deletion and re-creation, failed calls: an acknowledged line is there, once, and nobody else's is touched.
+/// Equal lines, deletion and re-creation, failed calls: an acknowledged line is in the log once, and no other line
+/// changes.
 mod promise;
-/// Rules of the promise, removed one at a time.
+/// The rules of `promise`, removed one at a time.
 mod removed;
-/// Several processes on one server, and a server that is killed under them.
+/// Several processes on one server, and a server that is killed while they run.
 mod server;
-/// What an attack on both stores found: locked, closed and unsynced logs, failed operations, several states of one home.
+/// Locked, closed and unsynced logs, failed operations, several states of one home.
 mod stores;
-/// Logs that the disk failed or someone changed.
+/// Logs with failed writes or changed bytes.
 mod trouble;
-/// What verifying tells of changed, removed, inserted, swapped and cut bytes, and what a repair makes of them.
+/// Verification of changed, removed, inserted, swapped and cut bytes, and their repair.
 mod verifying;

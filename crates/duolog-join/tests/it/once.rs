@@ -10,20 +10,21 @@ use duolog_types::{Durability, OperationId, Position, SessionId};
 use crate::kit::{PROCESS, batch, lines, open, put, raise, rename, session};
 
 on_both_engines!(
-    a_transition_is_told_once_however_many_drain,
-    lines_wait_while_a_log_cannot_take_them_and_undo_nothing,
-    one_operation_asked_by_many_at_once_happens_once,
-    an_operation_goes_on_where_a_crash_stopped_it,
-    an_operation_keeps_to_its_position,
-    a_transition_with_an_operation_id_happens_once_and_answers_the_same,
-    lines_about_changes_stand_before_what_comes_after_them,
-    a_long_answer_is_told_again_whole
+    a_transition_has_one_line_however_many_drain,
+    lines_stay_in_the_outbox_while_their_log_cannot_be_written,
+    concurrent_calls_of_one_operation_append_once,
+    an_operation_continues_after_a_crash,
+    an_operation_checks_its_position,
+    a_transition_with_an_operation_id_happens_once,
+    lines_about_changes_come_before_later_appends,
+    a_long_answer_is_repeated_completely
 );
 
-/// Answers that fit one row exactly, are a byte longer, need several, and have a character across the limit of a row.
-fn a_long_answer_is_told_again_whole(place: &Place) {
+/// Answers that fit one row exactly, are a byte longer, need several rows, and have a character across the limit of a
+/// row.
+fn a_long_answer_is_repeated_completely(place: &Place) {
     let join = open(place);
-    // Two quotation marks are part of the text that is kept.
+    // The two quotation marks are part of the stored text.
     let row = duolog_types::limits::METADATA_BYTES_MAX - 2;
     let answers = [row - 4, row - 1, row, row + 1, 3 * row].map(|len| "a".repeat(len));
     let wide = format!("{}{}", "a".repeat(row - 1), "\u{1f600}".repeat(40_000));
@@ -41,10 +42,10 @@ fn a_long_answer_is_told_again_whole(place: &Place) {
     let how = Write::once(Durability::Process, Some(endless.clone()));
     let refused = join.transact::<String, Error>(how, move |_| Ok(("a".repeat(5 << 20), Vec::new())));
     assert!(matches!(refused, Err(Error::TooLong(_))), "{refused:?}");
-    assert_eq!(join.answer_to::<String>(&endless).expect("looks"), None, "nothing of it is kept");
+    assert_eq!(join.answer_to::<String>(&endless).expect("looks"), None, "nothing of it is stored");
 }
 
-fn a_transition_is_told_once_however_many_drain(place: &Place) {
+fn a_transition_has_one_line_however_many_drain(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let start = Barrier::new(joins.len());
@@ -61,21 +62,21 @@ fn a_transition_is_told_once_however_many_drain(place: &Place) {
         }
     });
     assert_eq!(joins[0].state().read(outbox::count).unwrap(), 0);
-    let told = lines(&joins[0], &id);
+    let found = lines(&joins[0], &id);
     for number in 0..4 {
         for step in 0..10 {
             let needle = format!("\"name\":\"{number}-{step}\"");
-            assert_eq!(told.iter().filter(|line| line.contains(&needle)).count(), 1, "{needle}");
+            assert_eq!(found.iter().filter(|line| line.contains(&needle)).count(), 1, "{needle}");
         }
     }
 }
 
-fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
+fn lines_stay_in_the_outbox_while_their_log_cannot_be_written(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
     drop(join);
-    // A directory stands where the log should be: the transition goes through, its line waits.
+    // A directory is at the log's path: the transition is committed, and its line stays in the outbox.
     let file = place.home().join("sessions/threads/s.jsonl");
     let aside = place.home().join("aside");
     std::fs::rename(&file, &aside).unwrap();
@@ -89,11 +90,11 @@ fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
     std::fs::remove_dir(&file).unwrap();
     std::fs::rename(&aside, &file).unwrap();
     let join = open(place);
-    assert_eq!(join.state().read(outbox::count).unwrap(), 0, "opening drains what was left");
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0, "opening the home appends the pending lines");
     assert_eq!(lines(&join, &id).len(), 2);
 }
 
-fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
+fn concurrent_calls_of_one_operation_append_once(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let mut written = Vec::new();
@@ -112,14 +113,14 @@ fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
     assert_eq!(lines(&joins[0], &id), written);
 }
 
-fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
+fn an_operation_continues_after_a_crash(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let operation = OperationId::parse("op").unwrap();
     let work = batch(&["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"]);
     join.append_once(&id, &operation, &work, &PROCESS).unwrap();
     drop(join);
-    // As if the process had died after the first line; then another appends.
+    // As if the process had died after the first line; then another process appends.
     let file = place.home().join("sessions/threads/s.jsonl");
     std::fs::write(&file, "{\"a\":1}\n").unwrap();
     let join = open(place);
@@ -131,7 +132,7 @@ fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
     assert!(matches!(other, Err(Error::OperationReused { .. })));
 }
 
-fn an_operation_keeps_to_its_position(place: &Place) {
+fn an_operation_checks_its_position(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -141,7 +142,7 @@ fn an_operation_keeps_to_its_position(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}"]);
 }
 
-fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &Place) {
+fn a_transition_with_an_operation_id_happens_once(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let start = Barrier::new(joins.len());
@@ -163,11 +164,12 @@ fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &P
     assert_eq!(raise(&joins[2], "another", "s").unwrap(), 2);
     let other = raise(&joins[3], "op", "t");
     assert!(matches!(other, Err(Error::OperationReused { .. })), "{other:?}");
-    assert_eq!(lines(&joins[0], &id).len(), 2, "each is told once");
+    assert_eq!(lines(&joins[0], &id).len(), 2, "each has one line");
 }
 
-/// The line of a change is in the log when the change is acknowledged, and is forgotten with the next sync.
-fn lines_about_changes_stand_before_what_comes_after_them(place: &Place) {
+/// The line of a change is in the log when the change is acknowledged, and its outbox row is deleted with the next
+/// sync.
+fn lines_about_changes_come_before_later_appends(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let folder = Folder::start(&join).unwrap();
@@ -179,16 +181,16 @@ fn lines_about_changes_stand_before_what_comes_after_them(place: &Place) {
             put(&join, &id, &format!("{{\"n\":{n}}}"));
             expected.push(n.to_string());
         }
-        assert_eq!(told(&join, &id), expected, "whoever reads finds them");
+        assert_eq!(line_values(&join, &id), expected, "a reader finds them");
     }
     drop(folder);
     join.leave(u64::MAX).unwrap();
     assert_eq!(join.state().read(outbox::count).unwrap(), 0);
-    assert_eq!(told(&join, &id), expected);
+    assert_eq!(line_values(&join, &id), expected);
 }
 
-/// What the lines of a log tell: a name, or a number.
-fn told(join: &Join, id: &SessionId) -> Vec<String> {
+/// Returns the values in the lines of a log: a name or a number.
+fn line_values(join: &Join, id: &SessionId) -> Vec<String> {
     let read = |line: &String| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["name"].as_str().map_or_else(|| line["n"].to_string(), str::to_owned)

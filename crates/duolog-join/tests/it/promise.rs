@@ -16,26 +16,26 @@ use duolog_types::{Cursor, Epoch, HomeId, OperationId, Position, ProcessId, Sess
 use crate::kit::{POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, rename, session};
 
 on_both_engines!(
-    equal_lines_of_different_operations_are_all_there,
+    equal_lines_of_different_operations_are_all_appended,
     a_retry_after_a_failed_write_and_a_repair_writes,
-    a_claim_of_a_dead_writer_is_settled_before_an_equal_line,
+    a_claim_of_a_dead_writer_is_settled_first,
     a_path_and_an_epoch_are_never_used_twice,
     a_first_append_to_a_deleted_session_is_refused,
-    a_second_deletion_leaves_the_new_session_alone,
-    deleting_a_log_takes_no_line_of_the_new_epoch,
-    a_deletion_of_a_log_that_died_is_finished_before_anything_else,
-    a_deletion_of_a_session_that_died_is_finished_by_its_retry,
+    a_second_deletion_does_not_affect_the_new_session,
+    deleting_a_log_loses_no_line_of_the_new_epoch,
+    an_interrupted_log_deletion_is_finished_first,
+    an_interrupted_session_deletion_is_finished_by_its_retry,
     a_cursor_of_a_deleted_log_gets_a_reset,
-    a_cursor_of_a_later_epoch_begins_anew,
-    a_log_that_is_gone_has_no_counts,
+    a_cursor_of_a_later_epoch_starts_over,
+    a_missing_log_has_no_counts,
     a_directory_that_cannot_be_opened_closes_no_log,
     a_follower_across_a_repair_sees_each_line_once,
     a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines,
-    the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves,
-    a_deleted_session_keeps_no_other_from_being_folded,
-    whoever_saw_a_change_appends_behind_its_line,
-    a_deletion_beside_appends_is_not_found_and_nothing_else,
-    a_line_that_could_not_be_written_comes_before_the_next_append,
+    marks_of_closed_logs_stay_until_their_process_folds_or_leaves,
+    a_deleted_session_does_not_block_other_folds,
+    an_append_after_a_change_comes_after_its_line,
+    appends_during_a_deletion_succeed_or_report_no_session,
+    a_pending_line_comes_before_the_next_append,
     a_log_that_is_locked_during_the_sweep_is_folded_later,
 );
 
@@ -43,7 +43,7 @@ fn operation(name: &str) -> OperationId {
     OperationId::parse(name).unwrap()
 }
 
-pub(crate) fn equal_lines_of_different_operations_are_all_there(place: &Place) {
+pub(crate) fn equal_lines_of_different_operations_are_all_appended(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let (rounds, start) = (20, Barrier::new(joins.len()));
@@ -82,8 +82,8 @@ fn a_retry_after_a_failed_write_and_a_repair_writes(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}", "{}"]);
 }
 
-/// Whatever call the writer dies in, and whether or not others had the log open before.
-pub(crate) fn a_claim_of_a_dead_writer_is_settled_before_an_equal_line(place: &Place) {
+/// Whatever call the writer dies in, and whether or not other processes had the log open before.
+pub(crate) fn a_claim_of_a_dead_writer_is_settled_first(place: &Place) {
     let mut nth = 0;
     loop {
         let (disk, home) = (SimDisk::new(), HomeId::new());
@@ -122,7 +122,7 @@ pub(crate) fn a_path_and_an_epoch_are_never_used_twice(place: &Place) {
         let id = session(&join, "s");
         put(&join, &id, "{}");
         let row = row(&join, &id);
-        assert!(seen.insert(row.log_path.clone()), "{} was given twice", row.log_path);
+        assert!(seen.insert(row.log_path.clone()), "{} was used twice", row.log_path);
         assert!(last < Some(row.log_epoch), "epoch {} after {last:?}", row.log_epoch);
         last = Some(row.log_epoch);
         let epoch = join.remove_log(&id, None).unwrap().epoch;
@@ -136,23 +136,23 @@ pub(crate) fn a_path_and_an_epoch_are_never_used_twice(place: &Place) {
 fn a_first_append_to_a_deleted_session_is_refused(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
-    // The log is open here, and has no file yet.
+    // The log is open here and has no file yet.
     a.append(&id, &batch(&[]), &PROCESS).unwrap();
     let path = place.home().join(row(&a, &id).log_path);
     b.delete(&id).unwrap();
     let refused = a.append(&id, &batch(&["{}"]), &PROCESS);
     assert!(matches!(refused, Err(Error::NoSession(_) | Error::Deleted(_))), "{refused:?}");
-    assert!(!path.exists(), "no file is left behind");
+    assert!(!path.exists(), "no file is left");
 }
 
-fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
+fn a_second_deletion_does_not_affect_the_new_session(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let before = row(&join, &id);
     join.delete(&id).unwrap();
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    // What one that was overtaken would do now.
+    // What an overtaken process would do now.
     let (path, at) = (before.log_path, before.created_at);
     let gone = id.clone();
     let marked = place.open().write(duolog_types::Durability::Power, move |tx| {
@@ -162,7 +162,7 @@ fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}"]);
 }
 
-pub(crate) fn deleting_a_log_takes_no_line_of_the_new_epoch(place: &Place) {
+pub(crate) fn deleting_a_log_loses_no_line_of_the_new_epoch(place: &Place) {
     let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let (done, acknowledged) = (AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -194,21 +194,22 @@ pub(crate) fn deleting_a_log_takes_no_line_of_the_new_epoch(place: &Place) {
     assert!(repairs.iter().all(|row| row.repair.action == RepairAction::Deleted), "{repairs:?}");
 }
 
-/// Who comes next to a log whose deletion died.
+/// The next process that uses a log with an interrupted deletion.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A live process that has the log open appends.
     Appends,
-    /// The same, under an operation id.
+    /// A live process that has the log open appends under an operation id.
     AppendsOnce,
     /// Another process opens the home and appends.
     Opens,
-    /// Nobody but the one who asks for the deletion again.
+    /// Only the process that retries the deletion.
     Retries,
 }
 
-/// Whatever call the process that deletes dies in: what was acknowledged under the new epoch is there, once, and nothing else.
-pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(place: &Place) {
+/// Whatever call the deleting process dies in: lines acknowledged under the new epoch are in the log once, and
+/// nothing else.
+pub(crate) fn an_interrupted_log_deletion_is_finished_first(place: &Place) {
     for next in [Next::Appends, Next::AppendsOnce, Next::Opens, Next::Retries] {
         let mut died_in_between = 0;
         for nth in 0.. {
@@ -226,14 +227,14 @@ pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(pla
             let (old, now) = (Epoch(0), row(&other, &id));
             died_in_between += usize::from(now.unlink_due);
             let expected: &[&str] = if now.log_epoch == old { &["{}", "{}"] } else { &[] };
-            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: a reader beside it");
+            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: a concurrent reader");
             let mut seen = Vec::new();
             let stale = Cursor { epoch: old, position: Position(6) };
             let mut follower = other.follow(&id, Some(stale)).unwrap();
             let reset = follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap();
             assert_eq!(matches!(reset, Seen::Reset(_)), now.log_epoch > old, "{next:?}, call {nth}: {reset:?}");
             while follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap() == Seen::Delivered {}
-            assert!(seen.is_empty(), "{next:?}, call {nth}: a follower was given lines of the deleted log");
+            assert!(seen.is_empty(), "{next:?}, call {nth}: a follower got lines of the deleted log");
             let committed = match next {
                 Next::Appends => Some(other.append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
                 Next::AppendsOnce => Some(other.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap()),
@@ -265,7 +266,7 @@ pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(pla
     }
 }
 
-fn a_deletion_of_a_session_that_died_is_finished_by_its_retry(place: &Place) {
+fn an_interrupted_session_deletion_is_finished_by_its_retry(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (other, deleting) = (open_on(place, &disk, home), open_on(place, &disk, home));
     let id = session(&other, "s");
@@ -295,7 +296,7 @@ fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {
     let mut seen = 0;
     follow.poll(&mut |_| seen += 1).unwrap();
     assert_eq!((seen, follow.cursor()), (1, Cursor { epoch: Epoch(1), position: Position(8) }));
-    // A session that is made again with a log of the same length.
+    // A session that is created again with a log of the same length.
     join.delete(&id).unwrap();
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":7}");
@@ -303,7 +304,7 @@ fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {
     assert!(matches!(again.poll(&mut |_| {}).unwrap(), Seen::Reset(cursor) if cursor.position == Position(0)));
 }
 
-fn a_cursor_of_a_later_epoch_begins_anew(place: &Place) {
+fn a_cursor_of_a_later_epoch_starts_over(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -313,18 +314,18 @@ fn a_cursor_of_a_later_epoch_begins_anew(place: &Place) {
     assert_eq!(follow.poll(&mut |_| {}).unwrap(), Seen::Reset(reset));
 }
 
-fn a_log_that_is_gone_has_no_counts(place: &Place) {
+fn a_missing_log_has_no_counts(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
     join.leave(u64::MAX).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(3));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| row.events), Some(3));
     std::fs::remove_file(place.home().join(row(&join, &id).log_path)).unwrap();
     let join = open(place);
     join.fold(&id, u64::MAX).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
     join.rebuild(|_| {}).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
 }
 
 fn a_directory_that_cannot_be_opened_closes_no_log(place: &Place) {
@@ -333,7 +334,7 @@ fn a_directory_that_cannot_be_opened_closes_no_log(place: &Place) {
     let join = open_on(place, &disk, home);
     let id = session(&join, "s");
     disk.fail_kind_from(CallKind::SyncDir, 0, Fault::Error(EMFILE));
-    assert!(join.append(&id, &batch(&["{}"]), &POWER).is_err(), "it is not known to be durable");
+    assert!(join.append(&id, &batch(&["{}"]), &POWER).is_err(), "it may not be durable");
     disk.heal();
     assert!(!join.is_poisoned(&id).unwrap());
     join.append(&id, &batch(&["{}"]), &POWER).unwrap();
@@ -369,12 +370,12 @@ pub(crate) fn a_follower_across_a_repair_sees_each_line_once(place: &Place) {
     disk.heal();
     join.repair(&id).unwrap();
     put(&join, &id, "{\"n\":2}");
-    assert_eq!(look(&mut follow), 0, "what was seen still stands");
+    assert_eq!(look(&mut follow), 0, "the delivered lines are still there");
     assert_eq!(follow.cursor().epoch, Epoch(1));
     let mut resumed = reader.follow(&id, Some(follow.cursor())).unwrap();
     assert_eq!(look(&mut resumed), 0);
     let mut from_before = reader.follow(&id, Some(before)).unwrap();
-    assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "what it saw still stands");
+    assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "the delivered lines are still there");
     assert_eq!(seen, ["{\"n\":0}", "{\"n\":1}", "{\"n\":2}"]);
 }
 
@@ -396,7 +397,7 @@ fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place
     };
     let at = |epoch, position| Cursor { epoch: Epoch(epoch), position: Position(position) };
     assert_eq!(look(), (2, vec![], at(0, 6)));
-    // Between two looks the log is deleted and begins anew, with lines that are equal to those that were seen.
+    // Between two polls the log is deleted and begins again, with lines equal to the delivered ones.
     join.remove_log(&id, None).unwrap();
     (0..3).for_each(|_| put(&join, &id, "{}"));
     assert_eq!(look(), (3, vec![at(1, 0)], at(1, 9)));
@@ -407,7 +408,7 @@ fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place
     assert_eq!(look(), (0, vec![], at(3, 9)));
 }
 
-fn the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves(place: &Place) {
+fn marks_of_closed_logs_stay_until_their_process_folds_or_leaves(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let other = open(place);
     for n in 0..6 {
@@ -424,10 +425,10 @@ fn the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves(pl
     join.leave(0).unwrap();
     assert_eq!(marks(&join).iter().map(|mark| mark.process_id).collect::<Vec<_>>(), [ProcessId::NOBODY]);
     assert_eq!(other.catch_up(u64::MAX).unwrap().sessions_behind, 0);
-    assert_eq!(marks(&join), [], "whoever folds deletes what was left to nobody");
+    assert_eq!(marks(&join), [], "any fold deletes marks without an owner");
 }
 
-fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
+fn a_deleted_session_does_not_block_other_folds(place: &Place) {
     let join = open(place);
     let ids = ["a", "b", "c"].map(|name| session(&join, name));
     for id in &ids {
@@ -436,11 +437,11 @@ fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
     open(place).delete(&ids[1]).unwrap();
     join.leave(u64::MAX).unwrap();
     for id in [&ids[0], &ids[2]] {
-        assert_eq!(join.figures(id).unwrap().map(|row| row.events), Some(1));
+        assert_eq!(join.catalog_row(id).unwrap().map(|row| row.events), Some(1));
     }
 }
 
-pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
+pub(crate) fn an_append_after_a_change_comes_after_its_line(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let rounds = 100;
@@ -461,7 +462,7 @@ pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
     for line in lines(&join, &id) {
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         if let Some(saw) = line["saw"].as_u64() {
-            assert!(named >= Some(saw), "the line of change {saw} comes after who saw it");
+            assert!(named >= Some(saw), "the line of change {saw} comes after an append that saw it");
         } else {
             let name = line["name"].as_str().and_then(|name| name.strip_prefix("name-"));
             named = name.and_then(|n| n.parse().ok());
@@ -469,7 +470,7 @@ pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
     }
 }
 
-fn a_deletion_beside_appends_is_not_found_and_nothing_else(place: &Place) {
+fn appends_during_a_deletion_succeed_or_report_no_session(place: &Place) {
     let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
     for round in 0..15 {
         let id = session(&joins[0], &format!("s-{round}"));
@@ -497,14 +498,14 @@ fn a_deletion_beside_appends_is_not_found_and_nothing_else(place: &Place) {
     }
 }
 
-fn a_line_that_could_not_be_written_comes_before_the_next_append(place: &Place) {
+fn a_pending_line_comes_before_the_next_append(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let join = open_on(place, &disk, home);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":0}");
     disk.fail_kind_from(CallKind::Append, 0, Fault::Short(3));
     rename(&join, &id, "other").unwrap();
-    assert_eq!(lines(&join, &id).len(), 1, "the disk took no line");
+    assert_eq!(lines(&join, &id).len(), 1, "the disk refused the line");
     disk.heal();
     put(&join, &id, "{\"n\":1}");
     let all = lines(&join, &id);
@@ -518,7 +519,7 @@ fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    // As after a boot that took the mark.
+    // As after a boot that lost the mark.
     let (gone, process) = (id.clone(), join.process());
     place.open().write(duolog_types::Durability::Power, move |tx| behind::clear(tx, &gone, &process, 1)).unwrap();
     let path = place.home().join(row(&join, &id).log_path);
@@ -531,5 +532,5 @@ fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
     drop(held);
     let join = open(place);
     assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);
-    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(1));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| row.events), Some(1));
 }

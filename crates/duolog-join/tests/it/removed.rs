@@ -1,5 +1,5 @@
-//! Rules of the promise, removed one at a time: the test that holds each must fail. Each runs in a process of its own,
-//! because the switch is the process's.
+//! The rules of `promise`, removed one at a time: the test of each rule must fail. Each runs in its own process,
+//! because the switch is global to the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -9,19 +9,19 @@ use duolog_types::mutant::{self, Mutant};
 
 use crate::{homes, promise};
 
-/// Says to a process that it runs one test and no other; nextest says so too.
+/// Environment variables that tell a process that it runs only one test; nextest sets its own.
 const ALONE: [&str; 2] = ["DUOLOG_TEST_ALONE", "NEXTEST"];
 
 fn is_noticed(name: &str, mutant: Mutant, test: impl Fn()) {
-    if ALONE.iter().all(|said| std::env::var_os(said).is_none()) {
+    if ALONE.iter().all(|name| std::env::var_os(name).is_none()) {
         let program = std::env::current_exe().expect("a program");
         let status = Command::new(program).args(["--exact", &format!("removed::{name}")]).env(ALONE[0], "1").status();
-        assert!(status.expect("runs").success(), "{name} failed in a process of its own");
+        assert!(status.expect("runs").success(), "{name} failed in its own process");
         return;
     }
     test();
     mutant::set(Some(mutant));
-    // A race shows itself in one run or another.
+    // A race does not show in every run.
     let noticed = (0..20).any(|_| catch_unwind(AssertUnwindSafe(&test)).is_err());
     mutant::set(None);
     assert!(noticed, "without the rule of {mutant:?} the test still passes");
@@ -36,7 +36,7 @@ fn operations_known_by_their_content_are_noticed() {
     is_noticed_by(
         "operations_known_by_their_content_are_noticed",
         Mutant::OperationByContent,
-        promise::equal_lines_of_different_operations_are_all_there,
+        promise::equal_lines_of_different_operations_are_all_appended,
     );
 }
 
@@ -45,7 +45,7 @@ fn a_claim_without_its_mode_is_noticed() {
     is_noticed_by(
         "a_claim_without_its_mode_is_noticed",
         Mutant::NoClaimMode,
-        promise::a_claim_of_a_dead_writer_is_settled_before_an_equal_line,
+        promise::a_claim_of_a_dead_writer_is_settled_first,
     );
 }
 
@@ -63,7 +63,7 @@ fn an_epoch_that_is_raised_after_the_unlink_is_noticed() {
     is_noticed_by(
         "an_epoch_that_is_raised_after_the_unlink_is_noticed",
         Mutant::EpochAfterUnlink,
-        promise::deleting_a_log_takes_no_line_of_the_new_epoch,
+        promise::deleting_a_log_loses_no_line_of_the_new_epoch,
     );
 }
 
@@ -72,7 +72,7 @@ fn a_file_that_is_forgotten_between_epoch_and_unlink_is_noticed() {
     is_noticed_by(
         "a_file_that_is_forgotten_between_epoch_and_unlink_is_noticed",
         Mutant::UnlinkForgotten,
-        promise::a_deletion_of_a_log_that_died_is_finished_before_anything_else,
+        promise::an_interrupted_log_deletion_is_finished_first,
     );
 }
 
@@ -86,11 +86,11 @@ fn a_follower_that_keeps_its_epoch_is_noticed() {
 }
 
 #[test]
-fn lines_that_are_left_waiting_are_noticed() {
+fn lines_left_in_the_outbox_are_noticed() {
     is_noticed_by(
-        "lines_that_are_left_waiting_are_noticed",
+        "lines_left_in_the_outbox_are_noticed",
         Mutant::LinesLeftWaiting,
-        promise::whoever_saw_a_change_appends_behind_its_line,
+        promise::an_append_after_a_change_comes_after_its_line,
     );
 }
 
@@ -99,6 +99,6 @@ fn a_backup_that_is_not_cut_is_noticed() {
     is_noticed(
         "a_backup_that_is_not_cut_is_noticed",
         Mutant::BackupUncut,
-        homes::operations_that_are_retried_in_a_copy_are_done_once,
+        homes::operations_retried_in_a_backup_are_done_once,
     );
 }

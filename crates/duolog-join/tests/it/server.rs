@@ -20,7 +20,7 @@ const PROCESSES: usize = 8;
 const STEPS: u32 = 40;
 const KILLS: u32 = 10;
 
-/// Opens a home of its own on a shared database.
+/// Opens its own home on a shared database.
 fn open_home(dir: &Path, url: &str, limits: Limits) -> Arc<Join> {
     let prepared = prepare(dir).unwrap();
     let address = url.parse::<StoreAddress>().unwrap().or_in(dir);
@@ -28,7 +28,7 @@ fn open_home(dir: &Path, url: &str, limits: Limits) -> Arc<Join> {
     join(state, prepared.disk, prepared.id, limits).unwrap()
 }
 
-/// Starts this binary again as another process, with a home of its own.
+/// Starts this binary again as another process with its own home.
 fn start(role: &str, dir: &Path, url: &str, name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("server::{role}"), "--nocapture", "--test-threads=1"])
@@ -41,27 +41,28 @@ fn start(role: &str, dir: &Path, url: &str, name: &str) -> Child {
         .unwrap()
 }
 
-/// What a child was told to do; nothing where this is not a child.
-fn told() -> Option<(std::path::PathBuf, String, String)> {
+/// Returns the arguments of a child process. `None` if this is not a child.
+fn child_arguments() -> Option<(std::path::PathBuf, String, String)> {
     let variable = |name| std::env::var(name).ok();
     Some((variable("DUOLOG_TEST_DIR")?.into(), variable("DUOLOG_TEST_URL")?, variable("DUOLOG_TEST_NAME")?))
 }
 
-/// The lines of a child's output that begin with a word, without it, once the child has ended well.
-fn said(mut child: Child, word: &'static str) -> JoinHandle<Vec<String>> {
+/// Returns the lines of a child's output that begin with a word, without the word, after the child has exited
+/// successfully.
+fn output_lines(mut child: Child, word: &'static str) -> JoinHandle<Vec<String>> {
     let output = BufReader::new(child.stdout.take().unwrap());
     thread::spawn(move || {
         let lines = output.lines().map_while(Result::ok);
-        let said = lines.filter_map(|line| Some(line.strip_prefix(word)?.trim().to_owned())).collect();
+        let found = lines.filter_map(|line| Some(line.strip_prefix(word)?.trim().to_owned())).collect();
         assert!(child.wait().unwrap().success());
-        said
+        found
     })
 }
 
-/// Moves a session from each name to the next, if nobody was faster.
+/// Moves a session from each name to the next, unless another process was faster.
 #[test]
 fn race() {
-    let Some((dir, url, _)) = told() else { return };
+    let Some((dir, url, _)) = child_arguments() else { return };
     let join = open_home(&dir, &url, limits());
     println!("\nready");
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
@@ -84,7 +85,7 @@ fn race() {
 }
 
 #[test]
-fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
+fn one_of_eight_racing_processes_makes_each_transition() {
     let place = Place::postgres();
     let owner = open(&place);
     let id = session(&owner, "s");
@@ -102,34 +103,35 @@ fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
         let mut line = String::new();
         while !line.starts_with("ready") {
             line.clear();
-            assert!(output.read_line(&mut line).unwrap() > 0, "the child ended");
+            assert!(output.read_line(&mut line).unwrap() > 0, "the child exited");
         }
     }
     for child in &mut children {
         drop(child.stdin.take());
     }
-    let racers: Vec<_> = children.into_iter().map(|child| said(child, "won ")).collect();
+    let racers: Vec<_> = children.into_iter().map(|child| output_lines(child, "won ")).collect();
     let mut won: Vec<u32> =
         racers.into_iter().flat_map(|racer| racer.join().unwrap()).map(|step| step.parse().unwrap()).collect();
     won.sort_unstable();
-    assert_eq!(won, (0..STEPS).collect::<Vec<_>>(), "each transition happened, and once");
-    // They came from other homes; the home that owns the log writes them down, in their order.
+    assert_eq!(won, (0..STEPS).collect::<Vec<_>>(), "each transition happened exactly once");
+    // They came from other homes; the home that has the log appends them in order.
     owner.drain(&id).unwrap();
     assert_eq!(owner.state().read(outbox::count).unwrap(), 0);
     let steps: Vec<u64> = steps(&owner, &id, "step");
     assert_eq!(steps, (0..u64::from(STEPS)).collect::<Vec<_>>());
 }
 
-/// The numbers that the lines of a log tell of.
+/// Returns the numbers in the lines of a log.
 fn steps(join: &Join, id: &SessionId, field: &str) -> Vec<u64> {
     let number = |line: &String| serde_json::from_str::<serde_json::Value>(line).unwrap()[field].as_u64().unwrap();
     lines(join, id).iter().map(number).collect()
 }
 
-/// Raises until its input ends, and says what was acknowledged. What is not known is asked again, with the same id.
+/// Raises until its input ends, and prints what was acknowledged. A call with an unknown outcome is retried with the
+/// same id.
 #[test]
 fn raise_until_told_to_stop() {
-    let Some((dir, url, name)) = told() else { return };
+    let Some((dir, url, name)) = child_arguments() else { return };
     let limits = Limits { busy_timeout: Duration::from_secs(2), ..limits() };
     let join = open_home(&dir, &url, limits);
     let stop = Arc::new(AtomicBool::new(false));
@@ -159,7 +161,7 @@ fn raise_until_told_to_stop() {
 }
 
 #[test]
-fn a_server_killed_ten_times_under_load_loses_and_doubles_nothing() {
+fn a_server_killed_ten_times_loses_and_duplicates_nothing() {
     let mut server = Server::start().unwrap();
     let database = server.create_database().unwrap();
     let homes = tempfile::tempdir().unwrap();
@@ -168,7 +170,7 @@ fn a_server_killed_ten_times_under_load_loses_and_doubles_nothing() {
     let mut children: Vec<Child> =
         (0..4).map(|n| start("raise_until_told_to_stop", homes.path(), &database.url(), &format!("home{n}"))).collect();
     let stdins: Vec<_> = children.iter_mut().map(|child| child.stdin.take().unwrap()).collect();
-    let acks: Vec<_> = children.into_iter().map(|child| said(child, "ack ")).collect();
+    let acks: Vec<_> = children.into_iter().map(|child| output_lines(child, "ack ")).collect();
     for _ in 0..KILLS {
         thread::sleep(Duration::from_millis(300));
         server.stop_immediate().unwrap();
@@ -177,8 +179,8 @@ fn a_server_killed_ten_times_under_load_loses_and_doubles_nothing() {
     thread::sleep(Duration::from_millis(300));
     drop(stdins);
     let mut acknowledged: Vec<(String, u64)> = Vec::new();
-    for said in acks {
-        acknowledged.extend(said.join().unwrap().iter().map(|ack| {
+    for output in acks {
+        acknowledged.extend(output.join().unwrap().iter().map(|ack| {
             let (operation, answer) = ack.split_once(' ').unwrap();
             (operation.to_owned(), answer.parse().unwrap())
         }));
@@ -187,10 +189,10 @@ fn a_server_killed_ten_times_under_load_loses_and_doubles_nothing() {
     let count = acknowledged.len() as u64;
     assert!(count > 100, "{count}");
     let answers: Vec<u64> = acknowledged.iter().map(|(_, answer)| *answer).collect();
-    assert_eq!(answers, (1..=count).collect::<Vec<_>>(), "every answer was given once, and none is missing");
+    assert_eq!(answers, (1..=count).collect::<Vec<_>>(), "every answer was returned once");
     let row = owner.state().read(|tx| sessions::find(tx, &id)).unwrap().unwrap();
-    assert_eq!(row.agent_name, Some(count.to_string()), "what is there is what was acknowledged");
+    assert_eq!(row.agent_name, Some(count.to_string()), "the row has the acknowledged value");
     owner.drain(&id).unwrap();
-    assert_eq!(steps(&owner, &id, "raised"), answers, "and the log tells of each, once and in order");
+    assert_eq!(steps(&owner, &id, "raised"), answers, "the log has each number once and in order");
     drop((owner, database));
 }

@@ -16,18 +16,18 @@ use crate::kit::{POWER, PROCESS, batch, join, limits, lines, open, open_on, open
 
 on_both_engines!(
     a_session_whose_log_is_locked_is_not_deleted,
-    a_session_that_is_not_there_leaves_no_file,
+    a_missing_session_gets_no_file,
     an_operation_that_failed_is_done_after_its_log_is_deleted,
     an_operation_that_was_done_is_not_done_again_after_deletions_of_its_log,
     two_states_of_one_home_never_choose_the_same_path,
     the_first_state_of_a_home_has_plain_file_names,
-    a_rebuild_beside_deletions_of_the_log_finds_no_loss,
+    a_rebuild_during_log_deletions_finds_no_loss,
     repairs_of_one_closed_log_at_once_all_succeed,
     a_retry_of_an_append_changes_no_row,
-    a_done_append_to_a_closed_log_is_answered_again,
+    a_finished_append_to_a_closed_log_is_answered_again,
     lines_that_were_not_synced_are_reported_as_written,
-    a_session_whose_first_append_failed_is_taken_back,
-    what_a_dead_import_left_is_replaced,
+    a_session_whose_first_append_failed_is_removed,
+    the_draft_of_a_dead_import_is_replaced,
 );
 
 fn operation(name: &str) -> OperationId {
@@ -43,7 +43,7 @@ fn a_session_whose_log_is_locked_is_not_deleted(place: &Place) {
     let id = session(&join, "s");
     put(&join, &id, "{}");
     let held = std::fs::File::open(place.home().join(row(&join, &id).log_path)).unwrap();
-    // As a reader: it keeps writers out, and no reader.
+    // Like a reader: it blocks writers, but no readers.
     held.lock_shared().unwrap();
     let refused = join.delete(&id);
     assert!(matches!(refused, Err(Error::Log(LogError::Busy { .. }))), "{refused:?}");
@@ -53,7 +53,7 @@ fn a_session_whose_log_is_locked_is_not_deleted(place: &Place) {
     assert_eq!(join.delete(&id).unwrap().bytes, 3);
 }
 
-fn a_session_that_is_not_there_leaves_no_file(place: &Place) {
+fn a_missing_session_gets_no_file(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
     put(&a, &id, "{}");
@@ -107,7 +107,7 @@ fn an_operation_that_was_done_is_not_done_again_after_deletions_of_its_log(place
             }
         });
         joins[1].append_once(&id, &name, &batch(&["{}"]), &PROCESS).unwrap();
-        assert!(lines(&joins[2], &id).is_empty(), "round {round}: it was deleted on purpose");
+        assert!(lines(&joins[2], &id).is_empty(), "round {round}: it was deleted");
     }
 }
 
@@ -147,7 +147,7 @@ fn the_first_state_of_a_home_has_plain_file_names(place: &Place) {
     assert_eq!(path("two"), "sessions/threads/two.jsonl");
 }
 
-fn a_rebuild_beside_deletions_of_the_log_finds_no_loss(place: &Place) {
+fn a_rebuild_during_log_deletions_finds_no_loss(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
     std::thread::scope(|scope| {
@@ -203,7 +203,7 @@ fn a_retry_of_an_append_changes_no_row(place: &Place) {
     }
 }
 
-fn a_done_append_to_a_closed_log_is_answered_again(place: &Place) {
+fn a_finished_append_to_a_closed_log_is_answered_again(place: &Place) {
     use std::os::unix::fs::PermissionsExt as _;
     let join = open(place);
     let id = session(&join, "s");
@@ -237,7 +237,7 @@ fn lines_that_were_not_synced_are_reported_as_written(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}"]);
 }
 
-fn a_session_whose_first_append_failed_is_taken_back(place: &Place) {
+fn a_session_whose_first_append_failed_is_removed(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let join = open_on(place, &disk, home);
     let key = IdempotencyKey::new("log.append", &operation("op"), &"s").unwrap();
@@ -248,14 +248,14 @@ fn a_session_whose_first_append_failed_is_taken_back(place: &Place) {
     let path = row(&join, &id).log_path;
     assert!(join.unmake(Some(&key), &id).unwrap());
     assert_eq!(join.state().read(|tx| sessions::find(tx, &id)).unwrap(), None);
-    assert_eq!(disk.mode(&path), None, "its file is gone");
+    assert_eq!(disk.mode(&path), None, "its file is removed");
     let id = session(&join, "s");
     put(&join, &id, "{}");
     assert!(!join.unmake(None, &id).unwrap(), "a session with a line stays");
     assert_eq!(lines(&join, &id), ["{}"]);
     let other = session(&join, "renamed");
     crate::kit::rename(&join, &other, "used").unwrap();
-    assert!(!join.unmake(None, &other).unwrap(), "somebody uses it");
+    assert!(!join.unmake(None, &other).unwrap(), "it is in use");
     assert_eq!(row(&join, &other).name.as_deref(), Some("used"));
 }
 
@@ -268,7 +268,7 @@ fn adopt(join: &Join, name: &str, line: &str) -> duolog_join::Result<sessions::S
     join.adopt(None, NewLog { row, stem }, draft, |_, _| Ok(()))
 }
 
-fn what_a_dead_import_left_is_replaced(place: &Place) {
+fn the_draft_of_a_dead_import_is_replaced(place: &Place) {
     for next in ["import", "create"] {
         let mut nth = 0;
         loop {

@@ -18,19 +18,19 @@ use crate::kit::{
 };
 
 on_both_engines!(
-    a_log_that_the_disk_failed_is_closed_until_it_is_repaired,
-    a_change_below_the_seal_is_found_and_never_sealed_over,
-    a_log_deleted_by_hand_is_told_to_its_writer_and_on_record,
-    a_torn_tail_is_on_record_even_if_the_append_behind_it_fails,
-    an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded,
-    what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next,
-    a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished,
-    a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted,
-    a_deletion_whose_row_stays_says_that_the_session_is_deleted,
+    a_log_with_a_failed_write_is_closed_until_repaired,
+    a_change_of_sealed_bytes_is_found_and_never_sealed,
+    a_log_deleted_by_hand_is_reported_and_recorded,
+    a_torn_tail_is_recorded_even_if_the_append_fails,
+    an_append_succeeds_even_if_a_torn_tail_cannot_be_recorded,
+    torn_bytes_of_a_dead_process_are_recorded_by_the_next,
+    a_log_in_use_is_not_deleted_and_an_interrupted_deletion_is_finished,
+    a_log_deletion_whose_file_stays_reports_the_deletion,
+    a_session_deletion_whose_row_stays_reports_the_deletion,
     blobs_are_kept_while_a_log_lacks_recorded_bytes
 );
 
-fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
+fn a_log_with_a_failed_write_is_closed_until_repaired(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (a, b) = (open_on(place, &disk, home), open_on(place, &disk, home));
     let id = session(&a, "s");
@@ -52,13 +52,13 @@ fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
     assert_eq!(lines(&a, &id).last().map(String::as_str), Some("{\"n\":5}"));
 }
 
-fn a_change_below_the_seal_is_found_and_never_sealed_over(place: &Place) {
+fn a_change_of_sealed_bytes_is_found_and_never_sealed(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..20).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
     join.catch_up(u64::MAX).unwrap();
     assert_eq!(join.verify(&id, |_, _| {}).unwrap().seals, 1);
-    // One digit is changed by hand: a line that is as good JSON as before.
+    // One digit is changed by hand: the line is still valid JSON.
     let file = place.home().join("sessions/threads/s.jsonl");
     let mut text = std::fs::read(&file).unwrap();
     text[5] = b'7';
@@ -67,24 +67,24 @@ fn a_change_below_the_seal_is_found_and_never_sealed_over(place: &Place) {
     assert_eq!((verified.damaged, verified.events), (1, 20));
     put(&join, &id, "{\"n\":20}");
     join.catch_up(u64::MAX).unwrap();
-    assert_eq!(join.verify(&id, |_, _| {}).unwrap().damaged, 1, "sealing went on and hid nothing");
+    assert_eq!(join.verify(&id, |_, _| {}).unwrap().damaged, 1, "sealing continued and hid nothing");
     assert!(join.repairs_of(&id).unwrap().iter().any(|row| row.repair.action == RepairAction::Unsealed));
 }
 
-fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record(place: &Place) {
+fn a_log_deleted_by_hand_is_reported_and_recorded(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
     std::fs::remove_file(place.home().join("sessions/threads/s.jsonl")).unwrap();
-    let told = join.append(&id, &batch(&["{\"n\":2}"]), &PROCESS);
-    assert!(matches!(told, Err(Error::LogChanged { epoch: Epoch(1), .. })), "{told:?}");
+    let answer = join.append(&id, &batch(&["{\"n\":2}"]), &PROCESS);
+    assert!(matches!(answer, Err(Error::LogChanged { epoch: Epoch(1), .. })), "{answer:?}");
     put(&join, &id, "{\"n\":3}");
     assert_eq!(lines(&join, &id), ["{\"n\":3}"]);
     let row = &join.repairs_of(&id).unwrap()[0].repair;
     assert_eq!((row.action, row.epoch), (RepairAction::Missing, Epoch(0)));
 }
 
-fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails(place: &Place) {
+fn a_torn_tail_is_recorded_even_if_the_append_fails(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -97,14 +97,14 @@ fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails(place: &Place) {
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded(place: &Place) {
+fn an_append_succeeds_even_if_a_torn_tail_cannot_be_recorded(place: &Place) {
     let limits = Limits { busy_timeout: Duration::from_millis(200), ..limits() };
     let join = open_with(place, limits);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
     let path = place.home().join("sessions/threads/s.jsonl");
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"torn").unwrap();
-    // Someone holds the state: the mend cannot be recorded now.
+    // The state is locked: the repair of the torn tail cannot be recorded now.
     while_repairs_are_held(place, || put(&join, &id, "{\"n\":2}"));
     assert_eq!(lines(&join, &id), ["{\"n\":1}", "{\"n\":2}"]);
     assert!(join.repairs_of(&id).unwrap().is_empty());
@@ -113,7 +113,7 @@ fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_re
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next(place: &Place) {
+fn torn_bytes_of_a_dead_process_are_recorded_by_the_next(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -125,13 +125,13 @@ fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next(p
     let join = open(place);
     for _ in 0..2 {
         let rows = join.repair(&id).map(|_| join.repairs_of(&id).unwrap()).unwrap();
-        let told: Vec<_> =
+        let found: Vec<_> =
             rows.iter().map(|row| (row.repair.action, row.repair.position.0, row.repair.bytes)).collect();
-        assert_eq!(told, [(RepairAction::Quarantined, 3, 6)]);
+        assert_eq!(found, [(RepairAction::Quarantined, 3, 6)]);
     }
 }
 
-fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(place: &Place) {
+fn a_log_in_use_is_not_deleted_and_an_interrupted_deletion_is_finished(place: &Place) {
     let join = open_with(place, Limits { busy_timeout: Duration::from_millis(100), ..limits() });
     let (held, begun) = (session(&join, "held"), session(&join, "begun"));
     put(&join, &held, "{}");
@@ -144,7 +144,7 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(p
     join.delete(&held).unwrap();
     let row = &join.repairs_of(&held).unwrap()[0].repair;
     assert_eq!((row.action, row.bytes), (RepairAction::Deleted, 3));
-    // As a crash leaves it: the tombstone is there, and so are the files.
+    // As after a crash: the tombstone exists, and so do the files.
     let (id, at) = (begun.clone(), join.clock().now());
     let path = "sessions/threads/begun.jsonl";
     join.state().write(duolog_types::Durability::Power, move |tx| sessions::tombstone(tx, &id, path, at)).unwrap();
@@ -154,7 +154,7 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(p
     assert!(!place.home().join("sessions/threads/begun.jsonl").exists());
 }
 
-fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Place) {
+fn a_log_deletion_whose_file_stays_reports_the_deletion(place: &Place) {
     for fault in [CallKind::Unlink, CallKind::SyncDir] {
         let (disk, home) = (SimDisk::new(), HomeId::new());
         let join = open_on(place, &disk, home);
@@ -164,9 +164,9 @@ fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Pla
         let key = IdempotencyKey::new("delete_log", &operation, &id).unwrap();
         disk.fail_every(fault, Fault::Error(EIO));
         for attempt in 0..2 {
-            let told = join.remove_log_once(Some(&key), &id, None).expect_err("the disk fails");
-            assert!(matches!(told, Error::Unfinished { .. }), "{fault:?}, attempt {attempt}: {told:?}");
-            assert!(told.to_string().contains("log of session"), "{told}");
+            let error = join.remove_log_once(Some(&key), &id, None).expect_err("the disk fails");
+            assert!(matches!(error, Error::Unfinished { .. }), "{fault:?}, attempt {attempt}: {error:?}");
+            assert!(error.to_string().contains("log of session"), "{error}");
         }
         disk.heal();
         assert_eq!(join.remove_log_once(Some(&key), &id, None).unwrap().bytes, 8);
@@ -176,7 +176,7 @@ fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Pla
     }
 }
 
-fn a_deletion_whose_row_stays_says_that_the_session_is_deleted(place: &Place) {
+fn a_session_deletion_whose_row_stays_reports_the_deletion(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -185,14 +185,14 @@ fn a_deletion_whose_row_stays_says_that_the_session_is_deleted(place: &Place) {
         "CREATE RULE refuse AS ON DELETE TO sessions DO INSTEAD SELECT 1 / 0",
     );
     place.open().write(Durability::Power, move |tx| tx.execute(refuse, &[]).map(drop)).unwrap();
-    let told = join.delete(&id).expect_err("the row stays");
-    assert!(matches!(told, Error::Unfinished { .. }), "{told:?}");
+    let error = join.delete(&id).expect_err("the row stays");
+    assert!(matches!(error, Error::Unfinished { .. }), "{error:?}");
     assert!(matches!(join.append(&id, &batch(&["{}"]), &PROCESS), Err(Error::Deleted(_) | Error::NoSession(_))));
     let allow = Sql::each("DROP TRIGGER refuse", "DROP RULE refuse ON sessions");
     place.open().write(Durability::Power, move |tx| tx.execute(allow, &[]).map(drop)).unwrap();
     drop(join);
     let row = open(place).state().read(|tx| sessions::find(tx, &id)).unwrap();
-    assert!(row.is_none(), "the next opening removes the row");
+    assert!(row.is_none(), "the next open removes the row");
 }
 
 fn blobs_are_kept_while_a_log_lacks_recorded_bytes(place: &Place) {
@@ -205,8 +205,8 @@ fn blobs_are_kept_while_a_log_lacks_recorded_bytes(place: &Place) {
     let file = logs.join("threads/s.jsonl");
     let whole = std::fs::read(&file).unwrap();
     let refused = |what: &str| {
-        let told = join.count_blobs(|_| ()).and_then(duolog_join::BlobScan::prune).expect_err(what);
-        assert!(matches!(&told, Error::LogLost { session, .. } if *session == id), "{what}: {told:?}");
+        let error = join.count_blobs(|_| ()).and_then(duolog_join::BlobScan::prune).expect_err(what);
+        assert!(matches!(&error, Error::LogLost { session, .. } if *session == id), "{what}: {error:?}");
     };
     std::fs::rename(&logs, &away).unwrap();
     refused("the logs are away");

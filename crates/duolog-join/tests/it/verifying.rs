@@ -11,13 +11,13 @@ use proptest::prelude::*;
 
 use crate::kit::{PROCESS, batch, open, open_at, put, session};
 
-on_both_engines!(a_change_is_found_to_the_block_and_a_seal_that_grows_keeps_its_blocks);
+on_both_engines!(a_growing_seal_keeps_its_block_hashes);
 
 const BLOCK: u64 = SEAL_BLOCK_BYTES;
 const BLOCK_LEN: usize = 4096;
 const SEAL_LEN: usize = 1 << 20;
 
-/// A sealed log, to be damaged and looked at over and over.
+/// A sealed log that is damaged and verified many times.
 struct Sealed {
     join: Arc<Join>,
     id: SessionId,
@@ -31,7 +31,7 @@ fn line(number: usize) -> String {
     format!("{{\"n\":{number},\"text\":\"{}\"}}", words.repeat(1 + number % 7))
 }
 
-/// Lines of at least so many bytes in all.
+/// Returns lines of at least this many bytes in total.
 fn lines_of(bytes: usize) -> Vec<String> {
     let (mut lines, mut sum) = (Vec::new(), 0);
     while sum < bytes {
@@ -65,7 +65,7 @@ impl Sealed {
         self.join.verify(&self.id, |_, _| {}).unwrap()
     }
 
-    /// What verifying finds in other bytes; the log is as it was afterwards.
+    /// Verifies other bytes in place of the log, and restores the log afterwards.
     fn with(&self, bytes: &[u8]) -> Verified {
         std::fs::write(&self.path, bytes).unwrap();
         let verified = self.verify();
@@ -73,7 +73,7 @@ impl Sealed {
         verified
     }
 
-    /// The start of each line.
+    /// Returns the start of each line.
     fn starts(&self) -> Vec<usize> {
         let ends = self.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         std::iter::once(0).chain(ends).filter(|start| *start < self.text.len()).collect()
@@ -85,7 +85,8 @@ impl Sealed {
         bytes
     }
 
-    /// The only place that is not as sealed, which must begin before the first byte that differs, in the right line.
+    /// Returns the only place that does not match its seal. It must begin before the first differing byte, in the right
+    /// line.
     fn only(&self, bytes: &[u8]) -> Damage {
         let found = self.with(bytes);
         let places = sealed_places(&found);
@@ -108,7 +109,7 @@ impl Sealed {
     }
 }
 
-/// The number of the line that comes behind these bytes.
+/// Returns the number of the line after these bytes.
 fn line_number(before: &[u8]) -> u64 {
     before.split(|byte| *byte == b'\n').count() as u64
 }
@@ -156,7 +157,7 @@ fn a_flipped_byte_is_found_wherever_it_is_in_its_block() {
 }
 
 #[test]
-fn changes_far_apart_are_places_of_their_own() {
+fn changes_far_apart_are_separate_places() {
     let log = Sealed::of(2_500_000);
     let mut bytes = log.text.clone();
     for at in [10, 3 * BLOCK_LEN, SEAL_LEN - 1, SEAL_LEN, 2_400_000] {
@@ -174,7 +175,7 @@ fn changes_far_apart_are_places_of_their_own() {
 }
 
 #[test]
-fn a_removed_line_is_told_from_a_changed_one() {
+fn a_removed_line_is_distinguished_from_a_changed_one() {
     for log in logs() {
         let starts = log.starts();
         for number in [0, 1, starts.len() / 3, starts.len() / 2, starts.len() - 2] {
@@ -183,7 +184,7 @@ fn a_removed_line_is_told_from_a_changed_one() {
             let place = log.only(&bytes);
             assert_eq!(change(place), SealMismatch::Removed { bytes: (to - from) as u64 }, "line {number}");
             assert!(place.to.0 >= to as u64 && place.to.0 - (to as u64) <= BLOCK, "{place:?}");
-            // The same where lines were appended since, and nobody has folded them.
+            // The same with lines that were appended since and are not folded.
             let more = [&bytes[..], b"{\"later\":1}\n{\"later\":2}\n"].concat();
             assert_eq!(change(log.only(&more)), change(place), "line {number}");
         }
@@ -191,7 +192,7 @@ fn a_removed_line_is_told_from_a_changed_one() {
 }
 
 #[test]
-fn an_inserted_line_is_told_from_a_changed_one() {
+fn an_inserted_line_is_distinguished_from_a_changed_one() {
     for log in logs() {
         let starts = log.starts();
         for number in [0, 1, starts.len() / 2, starts.len() - 1] {
@@ -215,7 +216,7 @@ fn swapped_lines_are_changed_or_reordered() {
             assert_eq!(change(place), SealMismatch::InPlace, "lines {number} and the next");
             assert!(place.to_string().starts_with("changed or reordered"), "{place}");
         }
-        // The last two: nothing behind them says that they stand where they stood.
+        // The last two: no later bytes show that they have not moved.
         let (a, b) = (starts[starts.len() - 2], starts[starts.len() - 1]);
         let bytes = [&log.text[..a], &log.text[b..], &log.text[a..b]].concat();
         assert_ne!(change(log.only(&bytes)), SealMismatch::InPlace);
@@ -243,7 +244,7 @@ fn a_cut_tail_is_missing_from_where_it_was_cut() {
 }
 
 #[test]
-fn a_change_before_a_removed_line_or_a_cut_is_a_place_of_its_own() {
+fn a_change_before_a_removed_line_or_a_cut_is_a_separate_place() {
     let log = Sealed::of(22_000);
     let starts = log.starts();
     let (from, to) = (starts[starts.len() - 20], starts[starts.len() - 19]);
@@ -258,7 +259,7 @@ fn a_change_before_a_removed_line_or_a_cut_is_a_place_of_its_own() {
 }
 
 #[test]
-fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
+fn a_seal_without_block_hashes_is_compared_as_a_whole() {
     let log = Sealed::of(2_500_000);
     let forget = |ord: u64| {
         let sql = "UPDATE seals SET blocks = NULL WHERE ord = ?1";
@@ -275,8 +276,8 @@ fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
     (0..3).for_each(forget);
     let place = sealed_places(&log.with(&removed))[0];
     assert_eq!(change(place), SealMismatch::Removed { bytes });
-    assert_eq!(place.to.0, SEAL_BYTES, "the seals behind it hold, moved");
-    // It grows, and knows its blocks from then on.
+    assert_eq!(place.to.0, SEAL_BYTES, "the seals after it match, moved");
+    // It grows, and has block hashes from then on.
     put(&log.join, &log.id, "{\"more\":1}");
     log.join.catch_up(u64::MAX).unwrap();
     assert_eq!(log.verify().damaged, 0);
@@ -288,7 +289,7 @@ fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
     assert_eq!((place.from.0, place.first_to.0), (2 * SEAL_BYTES, 2 * SEAL_BYTES + BLOCK));
 }
 
-fn a_change_is_found_to_the_block_and_a_seal_that_grows_keeps_its_blocks(place: &Place) {
+fn a_growing_seal_keeps_its_block_hashes(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     // The seal grows by a line at a time, across the ends of blocks.
@@ -311,7 +312,7 @@ fn repaired(log: &Sealed, bytes: &[u8]) -> Repaired {
     std::fs::write(&log.path, bytes).unwrap();
     let repaired = log.join.repair(&log.id).unwrap();
     assert_eq!(repaired.left, log.verify());
-    assert_eq!(log.join.repair(&log.id).unwrap().done, [], "once is enough");
+    assert_eq!(log.join.repair(&log.id).unwrap().done, [], "a second repair does nothing");
     repaired
 }
 
@@ -320,7 +321,7 @@ fn actions(repaired: &Repaired) -> Vec<RepairAction> {
 }
 
 #[test]
-fn a_repair_leaves_changed_and_swapped_lines_and_says_that_they_stay() {
+fn a_repair_keeps_and_reports_changed_and_swapped_lines() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -336,13 +337,13 @@ fn a_repair_leaves_changed_and_swapped_lines_and_says_that_they_stay() {
             assert_eq!((repaired.epoch, actions(&repaired)), (Epoch(0), vec![]));
             assert_eq!(repaired.left, repaired.found);
             assert_eq!(sealed_places(&repaired.left).len(), 1);
-            assert_eq!(std::fs::read(&log.path).unwrap(), damaged, "no byte was touched");
+            assert_eq!(std::fs::read(&log.path).unwrap(), damaged, "no byte was changed");
         }
     }
 }
 
 #[test]
-fn a_repair_takes_a_log_with_a_line_less_or_more_as_it_is_and_remembers_where_that_was() {
+fn a_repair_accepts_removed_and_inserted_lines_and_records_them() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -365,7 +366,7 @@ fn a_repair_takes_a_log_with_a_line_less_or_more_as_it_is_and_remembers_where_th
 }
 
 #[test]
-fn a_repair_of_a_cut_tail_keeps_what_stands() {
+fn a_repair_of_a_cut_tail_keeps_the_rest() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -376,8 +377,8 @@ fn a_repair_of_a_cut_tail_keeps_what_stands() {
         assert_eq!((first.left.damaged, first.left.torn_bytes), (0, 0));
         assert_eq!(std::fs::read(&log.path).unwrap(), at_a_line);
 
-        // Inside a line: it was sealed, so what is left of it stays, closed off. The loss is on record; the new seals cover
-        // a line that cannot be read.
+        // Inside a line: it was sealed, so the rest of it stays and gets a newline. The loss is recorded; the new seals
+        // cover an unreadable line.
         let inside = &at_a_line[..at_a_line.len() - 4];
         let second = repaired(&log, inside);
         assert_eq!((second.epoch, actions(&second)), (Epoch(2), vec![RepairAction::Shorter, RepairAction::Terminated]));
@@ -388,7 +389,7 @@ fn a_repair_of_a_cut_tail_keeps_what_stands() {
 }
 
 #[test]
-fn a_last_newline_that_was_changed_costs_no_byte() {
+fn a_changed_last_newline_loses_no_byte() {
     let log = Sealed::of(700);
     let last = *log.starts().last().unwrap();
     let repaired = repaired(&log, &log.flipped(log.text.len() - 1));
@@ -397,10 +398,10 @@ fn a_last_newline_that_was_changed_costs_no_byte() {
     assert_eq!(std::fs::read(&log.path).unwrap(), &log.text[..last]);
     let torn = std::fs::read(duolog_log::torn_path(&log.path)).unwrap();
     let line = &log.text[last..log.text.len() - 1];
-    assert!(torn.windows(line.len()).any(|window| window == line), "what was cut off is in the .torn file");
+    assert!(torn.windows(line.len()).any(|window| window == line), "the cut bytes are in the .torn file");
 }
 
-/// One log for all cases: making it takes longer than looking at it.
+/// One log for all cases: creating it takes longer than verifying it.
 fn shared() -> &'static Sealed {
     static SHARED: OnceLock<Sealed> = OnceLock::new();
     SHARED.get_or_init(|| Sealed::of(50_000))
@@ -409,7 +410,7 @@ fn shared() -> &'static Sealed {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Each case writes the log anew, so they run one after the other: proptest has one thread.
+    /// Each case writes the log again, so they run one after the other: proptest has one thread.
     #[test]
     fn any_changed_byte_is_found_within_a_block(at in any::<prop::sample::Index>(), by in 1..=255_u8) {
         let log = shared();

@@ -1,11 +1,11 @@
-//! Stands in for the address of a server in a build without the feature `postgres`: no value of it exists.
+//! The server address of a build without the feature `postgres`: a type without values.
 
 use std::convert::Infallible;
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// A database on a PostgreSQL server. This build has none: it lacks the feature `postgres`.
+/// A database on a PostgreSQL server. This build has no values of it: the feature `postgres` is off.
 #[derive(Clone, PartialEq)]
 pub struct Server(pub(crate) Infallible);
 
@@ -14,13 +14,13 @@ impl Server {
         Err(Error::NoPostgres)
     }
 
-    /// The same with this password, where the address names none.
+    /// Sets the password if the address has none.
     #[must_use]
     pub fn or_password(self, _: impl AsRef<[u8]>) -> Self {
         match self.0 {}
     }
 
-    /// Whether the address names a password.
+    /// Returns true if the address has a password.
     pub fn has_password(&self) -> bool {
         match self.0 {}
     }

@@ -12,24 +12,25 @@ use crate::error::Result;
 /// A database on a PostgreSQL server.
 #[derive(Clone, PartialEq)]
 pub struct Server {
-    /// Shared, because it is large and an address goes everywhere.
+    /// Shared: a `Config` is large, and an address is cloned often.
     pub(crate) config: Arc<tokio_postgres::Config>,
     pub(crate) trust: Trust,
 }
 
-/// Which server is believed to be the one that was named, as libpq's `sslmode` and `sslrootcert` say it.
+/// How the server's certificate is checked: libpq's `sslmode` and `sslrootcert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Any: the line is encrypted, and nobody is checked.
+    /// Any server is accepted: the connection is encrypted, and no certificate is checked.
     Anyone,
-    /// One whose certificate these vouch for: a file, or what the system trusts. The name must be right where `name`.
+    /// The certificate must be signed by the roots in this file [default: the system's roots]. `name`: its host name
+    /// must match too.
     Certified { roots: Option<PathBuf>, name: bool },
 }
 
 impl Server {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let (text, trust) = take_trust(text)?;
-        // What the driver says of an address may repeat parts of it, and one of the parts may be the password.
+        // The driver's error may repeat parts of the address, and so the password.
         let unreadable = |_| bad("it is not postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]".to_owned());
         let mut config: tokio_postgres::Config = text.parse().map_err(unreadable)?;
         if config.get_hosts().is_empty() {
@@ -50,7 +51,7 @@ impl Server {
         Ok(Self { config: Arc::new(config), trust })
     }
 
-    /// The same with this password, where the address names none.
+    /// Sets the password if the address has none.
     #[must_use]
     pub fn or_password(mut self, password: impl AsRef<[u8]>) -> Self {
         if !self.has_password() {
@@ -59,18 +60,18 @@ impl Server {
         self
     }
 
-    /// Whether the address names a password.
+    /// Returns true if the address has a password.
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 
-    /// The user it connects as.
+    /// Returns the user name.
     pub(crate) fn user(&self) -> &str {
         self.config.get_user().unwrap_or_default()
     }
 }
 
-/// Takes `sslrootcert` and the modes that check the server out of the address: the driver does not know them.
+/// Removes `sslrootcert` and the verifying values of `sslmode` from the address: the driver does not know them.
 fn take_trust(text: &str) -> Result<(String, Trust)> {
     let Some((before, query)) = text.split_once('?') else { return Ok((text.to_owned(), Trust::Anyone)) };
     let (mut roots, mut name, mut left) = (None, None, Vec::new());
@@ -92,7 +93,7 @@ fn take_trust(text: &str) -> Result<(String, Trust)> {
     Ok((text, trust))
 }
 
-/// Undoes `%XX`.
+/// Decodes `%XX`.
 fn decoded(text: &str) -> Result<String> {
     let unreadable = || bad("sslrootcert is not a path".to_owned());
     let mut bytes = Vec::with_capacity(text.len());
@@ -110,7 +111,7 @@ fn decoded(text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| unreadable())
 }
 
-/// Without the password, and without what follows the database's name.
+/// Omits the password and the query.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "postgres://{}@", self.user())?;
@@ -162,8 +163,8 @@ mod tests {
             "postgres://ada@h/d?password=s3cret",
         ];
         for text in secrets {
-            let said = parse(text).expect(text);
-            let shown = format!("{said:?} {}", at(text));
+            let parsed = parse(text).expect(text);
+            let shown = format!("{parsed:?} {}", at(text));
             assert!(!shown.contains("s3cret"), "{shown}");
             assert!(shown.contains("postgres://ada@"), "{shown}");
         }

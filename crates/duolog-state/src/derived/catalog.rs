@@ -1,4 +1,4 @@
-//! `catalog`: how far each log has been folded, and what was counted on the way.
+//! `catalog`: the fold checkpoint of each log, and its counts.
 
 use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
@@ -28,38 +28,38 @@ macro_rules! update {
     };
 }
 
-/// What the fold knows of one session's log.
+/// The result of folding one session's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogRow {
     /// The session.
     pub session_id: SessionId,
-    /// The home whose log it is.
+    /// The home that has the log.
     pub home_id: HomeId,
     /// The epoch that was folded.
     pub epoch: Epoch,
-    /// Up to where.
+    /// The end of the folded bytes.
     pub position: Position,
-    /// The hash of the last folded line, by which the next fold knows that it goes on in the same log (R3).
+    /// The hash of the last folded line: the next fold checks with it that the log is the same (R3).
     pub line_hash: Option<[u8; 32]>,
-    /// How many lines hold events.
+    /// The number of lines with events.
     pub events: u64,
-    /// How many bytes were folded.
+    /// The number of folded bytes.
     pub bytes: u64,
-    /// How many lines could not be read.
+    /// The number of lines that could not be read.
     pub damaged: u64,
-    /// The instant that the first line with one names.
+    /// The timestamp of the first line that has one.
     pub first_at: Option<Timestamp>,
-    /// The instant that the last line with one names.
+    /// The timestamp of the last line that has one.
     pub last_at: Option<Timestamp>,
-    /// The dialect that its first lines are in.
+    /// The dialect of its first lines.
     pub dialect: Option<String>,
-    /// The model that was named last.
+    /// The last model that a line names.
     pub model: Option<String>,
-    /// What its lines call it.
+    /// The title that its lines give it.
     pub title: Option<String>,
-    /// Which fold made the row; 0 where it knows no dialect, model, title and usage.
+    /// The version of the fold that wrote the row. 0 if it has no dialect, model, title and usage.
     pub fold_version: u32,
-    /// How many of its lines tell of responses that another session counts.
+    /// The number of lines whose responses are counted by another session.
     pub shared: u64,
 }
 
@@ -68,26 +68,26 @@ row!(CatalogRow, columns:
     title, fold_version, shared
 );
 
-/// Where a fold starts from: it takes effect only while the row is still the one that was found.
+/// The start of a fold. The fold takes effect only if the row has not changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedTo {
     /// The epoch that was folded.
     pub epoch: Epoch,
-    /// Up to where.
+    /// The end of the folded bytes.
     pub position: Position,
-    /// Which fold made the row.
+    /// The version of the fold that wrote the row.
     pub fold_version: u32,
-    /// How many lines it left to others.
+    /// The number of lines whose responses are counted by another session.
     pub shared: u64,
 }
 
 impl CatalogRow {
-    /// Where a fold that goes on from this row starts.
+    /// Returns the start of a fold that continues from this row.
     pub fn checkpoint(&self) -> FoldedTo {
         FoldedTo { epoch: self.epoch, position: self.position, fold_version: self.fold_version, shared: self.shared }
     }
 
-    /// The row of a log of which nothing was folded.
+    /// Returns the row of a log that was not folded yet.
     pub fn new(session_id: SessionId, home_id: HomeId, epoch: Epoch, position: Position) -> Self {
         Self {
             session_id,
@@ -109,24 +109,24 @@ impl CatalogRow {
     }
 }
 
-/// The row of a session, if it was ever folded.
+/// Returns the row of a session. `None` if it was never folded.
 pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<CatalogRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM catalog WHERE session_id = ?1");
     tx.find(sql, params![session], CatalogRow::read)
 }
 
-/// Moves the checkpoint from where the caller found it; false when another fold was faster, and nothing is changed.
+/// Advances the checkpoint from `expected`. Returns false and changes nothing if another fold has advanced it.
 ///
-/// `expected` is what the fold started from: nothing, for a session that was never folded.
+/// `expected` is the start of the fold; `None` for a session that was never folded.
 pub fn advance(tx: &mut Tx<'_>, expected: Option<FoldedTo>, row: &CatalogRow) -> Result<bool> {
     let Some(before) = expected else {
         return put(tx, insert!("DO NOTHING"), row);
     };
     let found = [before.epoch.into(), before.position.into(), before.fold_version.into()];
-    let ours = [row.fold_version.into(), row.shared.into()];
+    let last = [row.fold_version.into(), row.shared.into()];
     let values: Vec<Value<'_>> =
-        [(&row.session_id).into()].into_iter().chain(folded(row)).chain(found).chain(ours).collect();
-    // The last two have indexes, which a statement that names them writes anew though nothing changes.
+        [(&row.session_id).into()].into_iter().chain(folded(row)).chain(found).chain(last).collect();
+    // The last two have indexes, which an UPDATE that names them would write again.
     let is_same = (row.fold_version, row.shared) == (before.fold_version, before.shared);
     let changed = if is_same {
         tx.execute(update!(""), &values[..values.len() - 2])?
@@ -136,7 +136,7 @@ pub fn advance(tx: &mut Tx<'_>, expected: Option<FoldedTo>, row: &CatalogRow) ->
     Ok(changed == 1)
 }
 
-/// Puts what a rebuild folded, unless the row there is of a later epoch or further on in the same one.
+/// Writes the row of a rebuild, unless the existing row has a later epoch, or a later position in the same epoch.
 pub fn replace(tx: &mut Tx<'_>, row: &CatalogRow) -> Result<bool> {
     let sql = insert!(
         "DO UPDATE SET home_id = excluded.home_id, epoch = excluded.epoch, position = excluded.position, \
@@ -150,7 +150,7 @@ pub fn replace(tx: &mut Tx<'_>, row: &CatalogRow) -> Result<bool> {
     put(tx, sql, row)
 }
 
-/// Sessions of a home whose rows an older fold made, by id, after this one, with the bytes that it folded.
+/// Returns sessions of a home whose rows are from an older fold, by id, with their folded bytes.
 pub fn outdated(
     tx: &mut Tx<'_>,
     home: &HomeId,
@@ -165,33 +165,33 @@ pub fn outdated(
     tx.all(sql, params![home, version, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Has a session counted anew by whoever reads next.
+/// Marks a session's row as outdated, so that the next reader folds it again.
 pub fn outdate(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("UPDATE catalog SET fold_version = 0 WHERE session_id = ?1", params![session]).map(drop)
 }
 
-/// The same, for every session that leaves responses to others.
+/// Marks the rows of all sessions as outdated whose responses are counted by another session.
 pub fn outdate_sharing(tx: &mut Tx<'_>) -> Result<()> {
     tx.execute("UPDATE catalog SET fold_version = 0 WHERE shared > 0", &[]).map(drop)
 }
 
-/// Forgets everything, for a rebuild from nothing.
+/// Deletes all rows, for a rebuild.
 pub fn clear(tx: &mut Tx<'_>) -> Result<()> {
     tx.execute("DELETE FROM catalog", &[]).map(drop)
 }
 
-/// Every row, by session: for comparing a rebuild with what was there.
+/// Returns every row, by session, to compare a rebuild with the rows before it.
 pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<CatalogRow>> {
     tx.all(concat!("SELECT ", columns!(), " FROM catalog ORDER BY session_id"), &[], CatalogRow::read)
 }
 
 fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
-    let (whose, ours) = ([(&row.session_id).into(), row.home_id.into()], [row.fold_version.into(), row.shared.into()]);
-    let values: Vec<Value<'_>> = whose.into_iter().chain(folded(row)).chain(ours).collect();
+    let (ids, last) = ([(&row.session_id).into(), row.home_id.into()], [row.fold_version.into(), row.shared.into()]);
+    let values: Vec<Value<'_>> = ids.into_iter().chain(folded(row)).chain(last).collect();
     Ok(tx.execute(sql, &values)? == 1)
 }
 
-/// What was folded, in the order of the columns.
+/// Returns the folded values in the order of the columns.
 fn folded(row: &CatalogRow) -> [Value<'_>; 11] {
     [
         row.epoch.into(),
@@ -208,10 +208,10 @@ fn folded(row: &CatalogRow) -> [Value<'_>; 11] {
     ]
 }
 
-/// What the logs of a home hold together, as far as folded.
+/// The totals of the folded logs of a home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CatalogTotals {
-    /// The number of logs that have a line.
+    /// The number of logs with at least one line.
     pub logs: u64,
     /// The number of bytes.
     pub bytes: u64,
@@ -219,7 +219,7 @@ pub struct CatalogTotals {
     pub events: u64,
 }
 
-/// Sums what the logs of a home hold, as far as folded.
+/// Returns the totals of the folded logs of a home.
 pub fn totals(tx: &mut Tx<'_>, home: &HomeId) -> Result<CatalogTotals> {
     let sql = "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT), CAST(COALESCE(SUM(events), 0) AS BIGINT) \
                FROM catalog WHERE home_id = ?1 AND bytes > 0";

@@ -1,4 +1,4 @@
-//! `digests`: what the fold remembers of each log, to go on from. Only folds read it.
+//! `digests`: the fold's saved state for each log. Only folds read it.
 
 use duolog_types::{Epoch, Position, SessionId};
 
@@ -6,16 +6,16 @@ use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// What the fold remembers of one log.
+/// The fold's saved state for one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRow {
     /// The session.
     pub session_id: SessionId,
     /// The epoch that was folded.
     pub epoch: Epoch,
-    /// Up to where.
+    /// The end of the folded bytes.
     pub position: Position,
-    /// What is remembered.
+    /// The saved state.
     pub digest: Vec<u8>,
 }
 
@@ -25,13 +25,13 @@ impl DigestRow {
     }
 }
 
-/// What is remembered of a session's log, if anything.
+/// Returns the saved state of a session's log, if any.
 pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<DigestRow>> {
     let sql = "SELECT session_id, epoch, position, digest FROM digests WHERE session_id = ?1";
     tx.find(sql, params![session], DigestRow::read)
 }
 
-/// Remembers this from now on.
+/// Saves the state of a log.
 pub fn put(tx: &mut Tx<'_>, row: &DigestRow) -> Result<()> {
     let sql = "INSERT INTO digests (session_id, epoch, position, digest) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, position = excluded.position, \
@@ -40,7 +40,7 @@ pub fn put(tx: &mut Tx<'_>, row: &DigestRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// Every row, by session: for comparing a rebuild with what was there.
+/// Returns every row, by session, to compare a rebuild with the rows before it.
 pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<DigestRow>> {
     tx.all("SELECT session_id, epoch, position, digest FROM digests ORDER BY session_id", &[], DigestRow::read)
 }

@@ -1,4 +1,4 @@
-//! Derived tables: functions of log bytes alone, written by the fold and by a rebuild, and by nothing else (I3, I4).
+//! Derived tables: functions of log bytes alone, written only by the fold and by a rebuild (I3, I4).
 
 pub mod catalog;
 pub mod digests;

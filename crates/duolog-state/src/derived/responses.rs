@@ -1,4 +1,4 @@
-//! `responses`: which session counts a response that several logs may tell of.
+//! `responses`: the session that counts a response, if several logs may have it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::engine::{Row, Tx, Value};
 use crate::error::Result;
 use crate::params;
 
-/// The keys of one statement: as many as are asked for together, so that a server is not asked for each by itself.
+/// The number of keys per statement, so that a server gets one query for many keys.
 const KEYS: usize = 64;
 
 /// The session that counts a response.
@@ -21,23 +21,23 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns true if another session's claim of this weight does not change who counts the response: the larger weight
-    /// holds, then the smaller id.
+    /// Returns true if another session's claim of this weight does not take over the response: the larger weight wins,
+    /// then the smaller id.
     pub fn holds_against(&self, session: &SessionId, weight: u64) -> bool {
         self.session_id != *session && (self.weight > weight || (self.weight == weight && self.session_id < *session))
     }
 }
 
-/// What a session claims of a response.
+/// A session's claim on a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseClaim {
     /// The key of the response.
     pub response: u64,
-    /// How much the claim counts against another session's.
+    /// The weight of the claim against other sessions' claims.
     pub weight: u64,
 }
 
-/// The sessions that count these responses, where one does.
+/// Returns the sessions that count these responses. A response without an owner is left out.
 pub fn owners(tx: &mut Tx<'_>, keys: &[u64]) -> Result<HashMap<u64, Owner>> {
     if keys.is_empty() {
         return Ok(HashMap::new());
@@ -45,22 +45,22 @@ pub fn owners(tx: &mut Tx<'_>, keys: &[u64]) -> Result<HashMap<u64, Owner>> {
     let places: Vec<String> = (1..=KEYS).map(|place| format!("?{place}")).collect();
     let sql = format!("SELECT response, session_id, weight FROM responses WHERE response IN ({})", places.join(", "));
     let mut found = HashMap::new();
-    for some in keys.chunks(KEYS) {
-        // One statement for any number: what is missing to it is asked for twice.
-        let last = some.last().copied().unwrap_or_default();
-        let values: Vec<Value<'_>> = (0..KEYS).map(|at| kept(*some.get(at).unwrap_or(&last)).into()).collect();
+    for chunk in keys.chunks(KEYS) {
+        // One statement for any number of keys: the last key fills the rest.
+        let last = chunk.last().copied().unwrap_or_default();
+        let values: Vec<Value<'_>> = (0..KEYS).map(|at| to_column(*chunk.get(at).unwrap_or(&last)).into()).collect();
         found.extend(tx.all(&sql, &values, read)?);
     }
     Ok(found)
 }
 
-/// Has a session count these responses from now on, whoever did before. No key may stand there twice.
+/// Makes a session the owner of these responses, instead of any other. `claims` must not have a key twice.
 ///
-/// A claim that the session has already keeps the larger weight.
+/// If the session is the owner already, the larger weight is kept.
 pub fn claim(tx: &mut Tx<'_>, session: &SessionId, claims: &[ResponseClaim]) -> Result<()> {
     let (many, rest) = claims.as_chunks::<KEYS>();
-    for some in many.iter().map(<[ResponseClaim; KEYS]>::as_slice).chain(rest.chunks(1)) {
-        let rows: Vec<String> = (0..some.len()).map(|at| format!("(?{}, ?1, ?{})", 2 * at + 2, 2 * at + 3)).collect();
+    for chunk in many.iter().map(<[ResponseClaim; KEYS]>::as_slice).chain(rest.chunks(1)) {
+        let rows: Vec<String> = (0..chunk.len()).map(|at| format!("(?{}, ?1, ?{})", 2 * at + 2, 2 * at + 3)).collect();
         let sql = format!(
             "INSERT INTO responses (response, session_id, weight) VALUES {} \
              ON CONFLICT (response) DO UPDATE SET session_id = excluded.session_id, \
@@ -68,28 +68,28 @@ pub fn claim(tx: &mut Tx<'_>, session: &SessionId, claims: &[ResponseClaim]) -> 
              THEN responses.weight ELSE excluded.weight END",
             rows.join(", ")
         );
-        let claims = some.iter().flat_map(|claim| [kept(claim.response).into(), claim.weight.into()]);
+        let claims = chunk.iter().flat_map(|claim| [to_column(claim.response).into(), claim.weight.into()]);
         let values: Vec<Value<'_>> = std::iter::once(session.into()).chain(claims).collect();
         tx.execute(&sql, &values)?;
     }
     Ok(())
 }
 
-/// Confirms that a session counts a response; false if it does not.
+/// Confirms that a session counts a response. Returns false if it does not.
 ///
-/// The row is written, not only read: on a server a transaction that changes who counts it, and began before this one ended,
-/// must not miss that another relies on it.
+/// The row is written, not only read: on a server, a concurrent transaction that changes the owner must conflict with
+/// this one.
 pub fn confirm(tx: &mut Tx<'_>, session: &SessionId, key: u64) -> Result<bool> {
     let sql = "UPDATE responses SET session_id = session_id WHERE response = ?1 AND session_id = ?2";
-    Ok(tx.execute(sql, params![kept(key), session])? == 1)
+    Ok(tx.execute(sql, params![to_column(key), session])? == 1)
 }
 
-/// Forgets what a session counts.
+/// Deletes the claims of a session.
 pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("DELETE FROM responses WHERE session_id = ?1", params![session]).map(drop)
 }
 
-/// Every row, by its key: for comparing a rebuild with what was there.
+/// Returns every row, by key, to compare a rebuild with the rows before it.
 pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<(u64, Owner)>> {
     tx.all("SELECT response, session_id, weight FROM responses ORDER BY response", &[], read)
 }
@@ -98,7 +98,7 @@ fn read(row: &Row<'_>) -> Result<(u64, Owner)> {
     Ok((row.get::<i64>(0)?.cast_unsigned(), Owner { session_id: row.get(1)?, weight: row.get(2)? }))
 }
 
-/// Columns are signed.
-const fn kept(key: u64) -> i64 {
+/// Converts a key to a column's signed integer.
+const fn to_column(key: u64) -> i64 {
     key.cast_signed()
 }

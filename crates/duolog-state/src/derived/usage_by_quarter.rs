@@ -1,8 +1,8 @@
-//! `usage_by_quarter`: what sessions used, by quarter hour, model and charge; and, in sums, what executions used.
+//! `usage_by_quarter`: the usage of sessions by quarter hour, model and charge; sums also include executions.
 //!
-//! An execution counts only if the log of its session tells of no usage: where both tell, the log wins.
+//! An execution counts only if the log of its session has no usage: if both have usage, the log's is used.
 //!
-//! Money is in two columns, whole micro-dollars and the picodollars left over, so that sums over rows stay exact.
+//! Money is in two columns, micro-dollars and the remaining picodollars, so that sums over rows are exact.
 
 use duolog_types::{Charge, SessionId};
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::page::PageOrder;
 use crate::params;
 
-/// The picodollars of a micro-dollar.
+/// The picodollars in a micro-dollar.
 const PICOS: u128 = 1_000_000;
 
 macro_rules! used_columns {
@@ -20,7 +20,7 @@ macro_rules! used_columns {
     };
 }
 
-/// PostgreSQL's sums are of another type than what they add.
+/// The casts are for PostgreSQL, whose `SUM` of BIGINT is NUMERIC.
 macro_rules! sums {
     () => {
         "CAST(SUM(u.responses) AS BIGINT), CAST(SUM(u.input) AS BIGINT), CAST(SUM(u.output) AS BIGINT), \
@@ -30,29 +30,29 @@ macro_rules! sums {
     };
 }
 
-/// What was used.
+/// Counted usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsedRow {
-    /// How many responses.
+    /// The number of responses.
     pub responses: u64,
-    /// Tokens read anew.
+    /// Input tokens that were not cached.
     pub input: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Tokens read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Tokens put into the cache for five minutes.
+    /// Tokens written to the cache for five minutes.
     pub cache_write_5m: u64,
-    /// Tokens put into the cache for an hour.
+    /// Tokens written to the cache for one hour.
     pub cache_write_1h: u64,
-    /// How many of those written were reasoning.
+    /// Output tokens that were reasoning.
     pub reasoning: u64,
-    /// What the log says it cost, in picodollars.
+    /// The cost according to the log, in picodollars.
     pub cost_picos: u128,
 }
 
 impl UsedRow {
-    /// Reads the columns from this one on.
+    /// Reads the columns starting at `at`.
     fn read(row: &Row<'_>, at: usize) -> Result<Self> {
         let micros: u64 = row.get(at + 7)?;
         let picos: u64 = row.get(at + 8)?;
@@ -82,67 +82,67 @@ impl UsedRow {
             micros,
             picos,
         ]
-        // No column holds more; what a log claims beyond that must not stop the fold.
+        // The maximum of a column: a larger number in a log must not stop the fold.
         .map(|number| i64::try_from(number).unwrap_or(i64::MAX).into())
     }
 
-    fn moved(&self, by: &UsageChange) -> Self {
-        let (added, removed) = (&by.added, &by.removed);
-        let moved = |now: u64, added: u64, removed: u64| now.saturating_add(added).saturating_sub(removed);
+    fn changed_by(&self, change: &UsageChange) -> Self {
+        let (added, removed) = (&change.added, &change.removed);
+        let sum = |now: u64, added: u64, removed: u64| now.saturating_add(added).saturating_sub(removed);
         Self {
-            responses: moved(self.responses, added.responses, removed.responses),
-            input: moved(self.input, added.input, removed.input),
-            output: moved(self.output, added.output, removed.output),
-            cache_read: moved(self.cache_read, added.cache_read, removed.cache_read),
-            cache_write_5m: moved(self.cache_write_5m, added.cache_write_5m, removed.cache_write_5m),
-            cache_write_1h: moved(self.cache_write_1h, added.cache_write_1h, removed.cache_write_1h),
-            reasoning: moved(self.reasoning, added.reasoning, removed.reasoning),
+            responses: sum(self.responses, added.responses, removed.responses),
+            input: sum(self.input, added.input, removed.input),
+            output: sum(self.output, added.output, removed.output),
+            cache_read: sum(self.cache_read, added.cache_read, removed.cache_read),
+            cache_write_5m: sum(self.cache_write_5m, added.cache_write_5m, removed.cache_write_5m),
+            cache_write_1h: sum(self.cache_write_1h, added.cache_write_1h, removed.cache_write_1h),
+            reasoning: sum(self.reasoning, added.reasoning, removed.reasoning),
             cost_picos: self.cost_picos.saturating_add(added.cost_picos).saturating_sub(removed.cost_picos),
         }
     }
 }
 
-/// What a session used in a quarter hour, of a model, under a charge.
+/// The usage of a session in a quarter hour, by model and charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
     /// The session.
     pub session_id: SessionId,
-    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    /// The start of the quarter hour in UTC; empty if the log has no timestamp.
     pub quarter: String,
-    /// The model; empty where the log names none.
+    /// The model; empty if the log has none.
     pub model: String,
-    /// How it is paid for.
+    /// How the usage is charged.
     pub charge: Charge,
-    /// What was used.
+    /// The usage.
     pub used: UsedRow,
 }
 
-/// How far a row moves.
+/// A change of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageChange {
-    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    /// The start of the quarter hour in UTC; empty if the log has no timestamp.
     pub quarter: String,
-    /// The model; empty where the log names none.
+    /// The model; empty if the log has none.
     pub model: String,
-    /// How it is paid for.
+    /// How the usage is charged.
     pub charge: Charge,
-    /// What comes to it.
+    /// The usage to add.
     pub added: UsedRow,
-    /// What is taken from it.
+    /// The usage to subtract.
     pub removed: UsedRow,
 }
 
-/// Moves the rows of a session. One that comes down to nothing goes, as if it had never been.
+/// Applies changes to the rows of a session. A row that becomes zero is deleted.
 pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> Result<()> {
-    for by in changes {
-        let key = params![session, &by.quarter, &by.model, by.charge];
+    for change in changes {
+        let key = params![session, &change.quarter, &change.model, change.charge];
         let find = concat!(
             "SELECT ",
             used_columns!(),
             " FROM usage_by_quarter WHERE session_id = ?1 AND quarter = ?2 AND model = ?3 AND charge = ?4"
         );
         let before = tx.find(find, key, |row| UsedRow::read(row, 0))?;
-        let after = before.unwrap_or_default().moved(by);
+        let after = before.unwrap_or_default().changed_by(change);
         if after == UsedRow::default() {
             let delete =
                 "DELETE FROM usage_by_quarter WHERE session_id = ?1 AND quarter = ?2 AND model = ?3 AND charge = ?4";
@@ -164,12 +164,12 @@ pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> 
     Ok(())
 }
 
-/// Forgets what a session used, before it is counted anew.
+/// Deletes the usage of a session, before it is counted again.
 pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("DELETE FROM usage_by_quarter WHERE session_id = ?1", params![session]).map(drop)
 }
 
-/// Every row, by its key: for comparing a rebuild with what was there.
+/// Returns every row, by key, to compare a rebuild with the rows before it.
 pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<UsageRow>> {
     let sql = concat!(
         "SELECT session_id, quarter, model, charge, ",
@@ -182,21 +182,21 @@ pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<UsageRow>> {
     })
 }
 
-/// What a report has a line for.
+/// How a report is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// Each day of a zone, the newest first: sums are by quarter hour.
+    /// By day of a time zone, newest first. The sums are by quarter hour.
     Day,
-    /// Each session, in this order.
+    /// By session, in this order.
     Session(PageOrder),
-    /// Each model, by name.
+    /// By model name.
     Model,
-    /// Each workflow, or the session's playbook or agent where no run is known, by name.
+    /// By workflow name. If no run is known: the session's playbook or agent.
     Workflow,
 }
 
 impl Grouping {
-    /// What makes two rows of one group, over `u` the usage and `s` its session.
+    /// Returns the SQL expression of the group's key, over `u`, the usage, and `s`, its session.
     const fn key(self) -> &'static str {
         match self {
             Self::Day => "u.quarter",
@@ -211,32 +211,32 @@ impl Grouping {
     }
 }
 
-/// Which usage a report is about. Nothing said is all of it.
+/// The filter of a report. `None` does not filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageFilter {
-    /// Only this user's.
+    /// Only this user's usage.
     pub user_id: Option<String>,
-    /// Only from this instant on.
+    /// Only usage from this timestamp on.
     pub since: Option<String>,
-    /// Only before this instant.
+    /// Only usage before this timestamp.
     pub until: Option<String>,
 }
 
 /// A group of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageGroup {
-    /// The day, the session's id, the model or the name; empty where there is none.
+    /// The day, the session's id, the model or the workflow name; may be empty.
     pub key: String,
-    /// What the session is called, where the group is one.
+    /// The session's name, if the group is a session.
     pub name: Option<String>,
-    /// Where it stands among the others.
+    /// The sort key of the group.
     pub order: String,
 }
 
-/// The characters of an instant, by which sessions are ordered before their id.
+/// The length of a timestamp in characters. Sessions are ordered by timestamp, then by id.
 pub const INSTANT_CHARS: usize = 27;
 
-/// A statement being made, with its values.
+/// A statement under construction, with its values.
 struct Statement<'v> {
     sql: String,
     values: Vec<Value<'v>>,
@@ -257,21 +257,21 @@ impl<'v> Statement<'v> {
         if let Some(user) = &filter.user_id {
             self.and(" AND s.user_id = ?#", user);
         }
-        self.instants(filter, "u.quarter");
+        self.time_range(filter, "u.quarter");
     }
 
-    fn instants(&mut self, filter: &'v UsageFilter, column: &str) {
+    fn time_range(&mut self, filter: &'v UsageFilter, column: &str) {
         if let Some(since) = &filter.since {
             self.and(&format!(" AND {column} >= ?#"), since);
         }
         if let Some(until) = &filter.until {
-            // What has no instant sorts before every other, and is not known to be before this one.
+            // Usage without a timestamp sorts first, and it is unknown whether it is before `until`.
             self.and(&format!(" AND {column} > '' AND {column} < ?#"), until);
         }
     }
 }
 
-/// What is counted: what logs tell, and executions whose cost no log tells. A session that was deleted has no log.
+/// The counted usage: that of logs, and of executions whose cost is in no log. A deleted session has no log.
 const JOINED: &str = " FROM (SELECT session_id, quarter, model, charge, responses, input, output, cache_read, \
     cache_write_5m, cache_write_1h, reasoning, cost_micros, cost_picos, NULL AS workflow, 0 AS is_execution \
     FROM usage_by_quarter UNION ALL SELECT e.session_id, substr(e.finished_at, 1, 14) || \
@@ -288,7 +288,7 @@ const JOINED: &str = " FROM (SELECT session_id, quarter, model, charge, response
     LEFT JOIN sessions s ON s.id = u.session_id AND s.deleted_at IS NULL \
     WHERE (s.id IS NOT NULL OR u.is_execution = 1)";
 
-/// The groups of a report after this one, in order. Days depend on a zone: they come from [`quarters`].
+/// Returns the groups of a report after this one, in order. Days depend on a time zone: use [`quarters`].
 pub fn groups(
     tx: &mut Tx<'_>,
     by: Grouping,
@@ -312,7 +312,7 @@ pub fn groups(
     })
 }
 
-/// Sessions that used something, by the index of their list.
+/// Returns the sessions with usage, by the index of their list.
 fn sessions(
     tx: &mut Tx<'_>,
     filter: &UsageFilter,
@@ -334,13 +334,13 @@ fn sessions(
         statement.and(", ?#)", id);
     }
     statement.sql.push_str(" AND (EXISTS (SELECT 1 FROM usage_by_quarter u WHERE u.session_id = s.id");
-    statement.instants(filter, "u.quarter");
+    statement.time_range(filter, "u.quarter");
     statement.sql.push_str(
         ") OR EXISTS (SELECT 1 FROM executions e WHERE e.session_id = s.id AND e.finished_at IS NOT NULL \
          AND COALESCE(e.cost_picos, 0) + COALESCE(e.input_tokens, 0) + COALESCE(e.output_tokens, 0) > 0 \
          AND NOT EXISTS (SELECT 1 FROM usage_by_quarter w WHERE w.session_id = s.id)",
     );
-    statement.instants(filter, "e.finished_at");
+    statement.time_range(filter, "e.finished_at");
     statement.and(&format!(")) ORDER BY {at} DESC, s.id DESC LIMIT ?#"), limit);
     tx.all(&statement.sql, &statement.values, |row| {
         let (key, instant): (String, String) = (row.get(0)?, row.get(1)?);
@@ -348,24 +348,24 @@ fn sessions(
     })
 }
 
-/// What a group used of a model under a charge.
+/// The usage of a group, by model and charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSum {
     /// The group's key; empty for the total.
     pub key: String,
-    /// The model; empty where the log names none.
+    /// The model; empty if the log has none.
     pub model: String,
-    /// How it is paid for.
+    /// How the usage is charged.
     pub charge: Charge,
-    /// What was used.
+    /// The usage.
     pub used: UsedRow,
 }
 
-/// What these groups used, by model and charge.
+/// Returns the usage of these groups, by model and charge.
 pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[UsageGroup]) -> Result<Vec<UsageSum>> {
     let keys = || groups.iter().map(|group| group.key.as_str());
     let ranges: Vec<(&str, &str)> = match by {
-        // They do not stand together: each is found by itself.
+        // Sessions are not a range of keys: each has its own statement.
         Grouping::Session(_) => keys().map(|key| (key, key)).collect(),
         _ => keys().min().zip(keys().max()).into_iter().collect(),
     };
@@ -375,7 +375,7 @@ pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[Usage
         let mut statement = Statement::new(&format!("SELECT {key}, u.model, u.charge, {}{JOINED}", sums!()));
         statement.filter(filter);
         match by {
-            // By its own column a session is found without reading all others.
+            // By the column `session_id`, a session is found through its index.
             Grouping::Session(_) if !first.is_empty() => statement.and(" AND u.session_id = ?#", first),
             _ => {
                 statement.and(&format!(" AND {key} BETWEEN ?#"), first);
@@ -388,7 +388,7 @@ pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[Usage
     Ok(found)
 }
 
-/// What was used by quarter hour, model and charge, before an instant; the newest first.
+/// Returns the usage by quarter hour, model and charge before a timestamp, newest first.
 pub fn quarters(tx: &mut Tx<'_>, filter: &UsageFilter, before: Option<&str>) -> Result<Vec<UsageSum>> {
     let mut statement = Statement::new(&format!("SELECT u.quarter, u.model, u.charge, {}{JOINED}", sums!()));
     statement.filter(filter);
@@ -399,7 +399,7 @@ pub fn quarters(tx: &mut Tx<'_>, filter: &UsageFilter, before: Option<&str>) -> 
     summed(tx, &statement)
 }
 
-/// What was used in all, by model and charge.
+/// Returns the total usage, by model and charge.
 pub fn total(tx: &mut Tx<'_>, filter: &UsageFilter) -> Result<Vec<UsageSum>> {
     let mut statement = Statement::new(&format!("SELECT '', u.model, u.charge, {}{JOINED}", sums!()));
     statement.filter(filter);

@@ -1,7 +1,7 @@
-//! The engines, seen by table modules as a transaction, its rows and its values, and as nothing else.
+//! The engines behind one interface: a transaction, its rows and its values.
 //!
-//! SQL is written once, with `?N` parameters; time and ids come from the program. The few statements that must differ
-//! are [`Sql::each`], side by side. An engine is a variant of the private enums here and a file of its own.
+//! SQL is written once, with `?N` parameters; timestamps and ids come from the program. The few statements that differ
+//! use [`Sql::each`]. An engine is a variant of the private enums here and a module of its own.
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -29,15 +29,15 @@ pub(crate) use sqlite::Sqlite;
 
 use crate::error::{Error, Result};
 
-/// Writes parameters as a slice of [`Value`]s: `params![id, at, None::<i64>]`.
+/// Builds a slice of [`Value`]s: `params![id, at, None::<i64>]`.
 #[macro_export]
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::Value::from($value)),*] };
 }
 
-/// Gives a row type `read` and `values`, in the order in which its columns are named here, and a macro with their list
-/// if that gets a name: `row!(CronTickRow, columns: name, from_at)`. A field that is several [`Columns`] comes last:
-/// `row!(RunRow, columns: id, status; queued as "queue_ord, queued_at")`.
+/// Implements `read` and `values` for a row type, in the order of the columns listed here, and defines a macro with the
+/// column list if it gets a name: `row!(CronTickRow, columns: name, from_at)`. A field of several [`Columns`] comes
+/// last: `row!(RunRow, columns: id, status; queued as "queue_ord, queued_at")`.
 macro_rules! row {
     ($row:ident, $columns:ident: $first:ident $(, $field:ident)+ $(; $several:ident as $names:literal)?) => {
         macro_rules! $columns {
@@ -48,7 +48,7 @@ macro_rules! row {
         $crate::engine::row!($row: $first $(, $field)+ $(; $several)?);
     };
     ($row:ident: $($field:ident),+ $(; $several:ident)?) => {
-        #[allow(dead_code, reason = "not every row is read alone and written whole")]
+        #[allow(dead_code, reason = "not every row type needs both")]
         impl $row {
             fn read(row: &$crate::engine::Row<'_>) -> $crate::error::Result<Self> {
                 Self::read_at(row, &mut 0)
@@ -72,7 +72,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// What was counted since the state was opened.
+/// Counts since the state was opened.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) transactions: AtomicU64,
@@ -83,27 +83,27 @@ pub(crate) struct Tally {
     pub(crate) again: AtomicU64,
 }
 
-/// One transaction. It is begun and ended around the function that gets it; table functions only use it.
+/// A transaction. The caller of the function that gets it begins and ends it.
 ///
-/// A statement that fails spoils the transaction on either engine: until it is undone to a savepoint nothing more runs,
-/// and it is not committed.
+/// After a statement fails, on either engine, no other statement runs until a rollback to a savepoint, and the
+/// transaction is not committed.
 pub struct Tx<'c> {
     engine: Engine<'c>,
-    spoilt: Option<Spoilt>,
-    /// How many savepoints are open.
+    failure: Option<TxFailure>,
+    /// The number of open savepoints.
     depth: usize,
-    /// A statement failed because a file could not be written or synced; undoing it does not change that.
+    /// A statement failed because a file could not be written or synced. A rollback does not reset it.
     failed_sync: bool,
 }
 
-/// A savepoint that was begun: its nesting level, counted from 0.
+/// An open savepoint: its nesting level, from 0.
 #[derive(Clone, Copy)]
 struct Savepoint(usize);
 
-/// What keeps a transaction from going on.
-struct Spoilt {
+/// The failure that blocks a transaction.
+struct TxFailure {
     error: Error,
-    /// The engine ended the transaction by itself: no savepoint is left to go back to.
+    /// The engine ended the transaction: there is no savepoint to roll back to.
     ended: bool,
 }
 
@@ -115,15 +115,15 @@ enum Engine<'c> {
 
 impl<'c> Tx<'c> {
     fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0, failed_sync: false }
+        Self { engine: Engine::Sqlite(connection), failure: None, depth: 0, failed_sync: false }
     }
 
     #[cfg(feature = "postgres")]
     fn postgres(session: postgres::Session<'c>) -> Self {
-        Self { engine: Engine::Postgres(session), spoilt: None, depth: 0, failed_sync: false }
+        Self { engine: Engine::Postgres(session), failure: None, depth: 0, failed_sync: false }
     }
 
-    /// Runs a statement that returns no rows, and says how many it changed. Statements are prepared once and kept.
+    /// Runs a statement without result rows and returns the number of changed rows. Prepared statements are cached.
     pub fn execute<'s>(&mut self, sql: impl Into<Sql<'s>>, params: &[Value<'_>]) -> Result<usize> {
         let sql = sql.into();
         self.run(|engine| match engine {
@@ -132,7 +132,7 @@ impl<'c> Tx<'c> {
         })
     }
 
-    /// Hands every row to `each`, in order, without keeping them; the first error ends it.
+    /// Calls `each` for every row, in order, and stops at the first error. The rows are not kept.
     pub fn query_each<'s>(
         &mut self,
         sql: impl Into<Sql<'s>>,
@@ -146,7 +146,7 @@ impl<'c> Tx<'c> {
         })
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub fn find<'s, T>(
         &mut self,
         sql: impl Into<Sql<'s>>,
@@ -163,7 +163,7 @@ impl<'c> Tx<'c> {
         Ok(found)
     }
 
-    /// All rows. The statement carries its own limit (I9).
+    /// Returns all rows. The statement must have a limit (I9).
     pub fn all<'s, T>(
         &mut self,
         sql: impl Into<Sql<'s>>,
@@ -178,26 +178,26 @@ impl<'c> Tx<'c> {
         Ok(rows)
     }
 
-    /// Returns true if no other transaction writes to this state meanwhile: a file has one writer at a time.
+    /// Returns true if no other transaction can write at the same time: a SQLite file has one writer.
     pub fn has_one_writer(&self) -> bool {
         matches!(self.engine, Engine::Sqlite(_))
     }
 
-    /// The present time by the server's clock; `None` for a file, whose writers share the clock of one machine.
+    /// Returns the time of the server's clock. `None` on SQLite, whose writers share one machine's clock.
     pub fn server_time(&mut self) -> Result<Option<Timestamp>> {
         if self.has_one_writer() {
             return Ok(None);
         }
-        // Not the time of the transaction's start: it may have waited for a lock since.
+        // Not the start of the transaction, which may have waited for a lock since.
         let sql = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000000) AS BIGINT)";
         self.find(sql, &[], |row| row.get(0).map(Timestamp::from_micros))
     }
 
-    /// Runs `f` in a savepoint: its error or its panic undoes what it did, and nothing that came before.
+    /// Runs `f` in a savepoint: its error or panic rolls back its own changes and no earlier ones.
     pub fn savepoint<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let savepoint = self.mark()?;
+        let savepoint = self.begin_savepoint()?;
         let failed = match catch_unwind(AssertUnwindSafe(|| f(self))) {
-            Ok(Ok(done)) => match self.keep(savepoint) {
+            Ok(Ok(done)) => match self.release(savepoint) {
                 Ok(()) => return Ok(done),
                 // A statement failed and `f` ignored it.
                 Err(error) => Ok(error),
@@ -205,33 +205,33 @@ impl<'c> Tx<'c> {
             Ok(Err(error)) => Ok(error),
             Err(panic) => Err(panic),
         };
-        let undone = if self.ended().is_none() { self.undo(savepoint) } else { Ok(()) };
+        let undone = if self.ended().is_none() { self.roll_back(savepoint) } else { Ok(()) };
         match failed {
             Ok(error) => undone.and(Err(error)),
-            // If the undo failed, the transaction is spoilt and is not committed.
+            // If the rollback failed, the transaction is blocked and is not committed.
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    /// Begins a savepoint. Each nesting level has a name of its own, so that its end also ends those inside it.
-    fn mark(&mut self) -> Result<Savepoint> {
+    /// Begins a savepoint. Each nesting level has its own name, so that ending one also ends those inside it.
+    fn begin_savepoint(&mut self) -> Result<Savepoint> {
         let savepoint = Savepoint(self.depth);
         self.command(&[&format!("SAVEPOINT part{}", savepoint.0)])?;
         self.depth += 1;
         Ok(savepoint)
     }
 
-    /// Ends a savepoint and keeps what was done since it began.
-    fn keep(&mut self, savepoint: Savepoint) -> Result<()> {
+    /// Releases a savepoint and keeps its changes.
+    fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.command(&[&format!("RELEASE SAVEPOINT part{}", savepoint.0)])?;
         self.depth = savepoint.0;
         Ok(())
     }
 
-    /// Ends a savepoint and undoes what was done since it began, a failed statement included.
-    fn undo(&mut self, savepoint: Savepoint) -> Result<()> {
+    /// Rolls back and releases a savepoint. This clears the failure of a statement inside it.
+    fn roll_back(&mut self, savepoint: Savepoint) -> Result<()> {
         if self.ended().is_none() {
-            self.spoilt = None;
+            self.failure = None;
         }
         let Savepoint(level) = savepoint;
         self.command(&[&format!("ROLLBACK TO SAVEPOINT part{level}"), &format!("RELEASE SAVEPOINT part{level}")])?;
@@ -239,17 +239,17 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// Why nothing more may run, if a statement failed and was not undone.
-    fn spoilt(&self) -> Option<&Error> {
-        self.spoilt.as_ref().map(|spoilt| &spoilt.error)
+    /// Returns the error that blocks the transaction, if a statement failed and was not rolled back.
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref().map(|failure| &failure.error)
     }
 
-    /// Why the engine ended the transaction by itself, if it did.
+    /// Returns the error with which the engine ended the transaction, if it did.
     fn ended(&self) -> Option<&Error> {
-        self.spoilt.as_ref().filter(|spoilt| spoilt.ended).map(|spoilt| &spoilt.error)
+        self.failure.as_ref().filter(|failure| failure.ended).map(|failure| &failure.error)
     }
 
-    /// Whether a file could not be written or synced.
+    /// Returns true if a file could not be written or synced.
     fn failed_sync(&self) -> bool {
         self.failed_sync
     }
@@ -262,38 +262,38 @@ impl<'c> Tx<'c> {
     }
 
     fn run<T>(&mut self, f: impl FnOnce(&Engine<'c>) -> Result<T>) -> Result<T> {
-        if let Some(error) = self.spoilt() {
+        if let Some(error) = self.failure() {
             return Err(error.clone());
         }
         let answer = f(&self.engine);
         if let Err(error) = &answer {
             self.failed_sync |= sqlite::failed_sync(error);
             let ended = match &self.engine {
-                // After that a statement would commit on its own.
+                // The next statement would run outside a transaction and commit on its own.
                 Engine::Sqlite(connection) => connection.is_autocommit(),
                 Engine::Postgres(session) => session.is_lost(),
             };
-            self.spoilt = Some(Spoilt { error: error.clone(), ended });
+            self.failure = Some(TxFailure { error: error.clone(), ended });
         }
         answer
     }
 
-    /// Runs a request and catches its panic, so that one caller's fault does not end the others.
+    /// Runs a request and catches its panic, so that the other requests of the group go on.
     fn attempt<T, E>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, Undo<E>> {
         match catch_unwind(AssertUnwindSafe(|| f(self))) {
-            // A request that swallowed the error of a statement has not succeeded.
-            Ok(Ok(done)) => self.spoilt().map_or(Ok(done), |error| Err(Undo::Engine(error.clone()))),
+            // A request that ignored the error of a statement has failed.
+            Ok(Ok(done)) => self.failure().map_or(Ok(done), |error| Err(Undo::Engine(error.clone()))),
             Ok(Err(error)) => Err(Undo::Caller(error)),
-            Err(panic) => Err(Undo::Engine(Error::Panicked { message: said(&*panic) })),
+            Err(panic) => Err(Undo::Engine(Error::Panicked { message: panic_message(&*panic) })),
         }
     }
 }
 
-/// Why a request is undone.
+/// The reason why a request is rolled back.
 enum Undo<E> {
-    /// Its own error.
+    /// The request returned an error.
     Caller(E),
-    /// Something that it did not say itself.
+    /// A statement failed and the request ignored it, or the request panicked.
     Engine(Error),
 }
 
@@ -307,17 +307,17 @@ impl<E: From<Error>> Undo<E> {
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it did not say why").to_owned()
+    text.unwrap_or("no message").to_owned()
 }
 
-/// Text that both engines can hold: PostgreSQL has no place for a NUL byte, and SQLite's functions stop at it.
+/// Returns an error for text with a NUL byte: PostgreSQL cannot store it, and SQLite's functions stop at it.
 fn without_nul(text: &str) -> Result<&str> {
     if text.contains('\0') { Err(Error::Nul) } else { Ok(text) }
 }
 
-/// One row of an answer.
+/// One row of a result.
 pub struct Row<'r>(Inner<'r>);
 
 enum Inner<'r> {
@@ -336,7 +336,7 @@ impl<'r> Row<'r> {
         Self(Inner::Postgres(row))
     }
 
-    /// How many columns it has.
+    /// Returns the number of columns.
     pub fn width(&self) -> usize {
         match self.0 {
             Inner::Sqlite(row) => row.as_ref().column_count(),
@@ -344,18 +344,18 @@ impl<'r> Row<'r> {
         }
     }
 
-    /// The value in a column, counted from 0. One that cannot be what it should be is damage, never a default.
+    /// Returns the value of a column, counted from 0. A value that cannot be decoded is damage, never a default.
     pub fn get<T: FromColumn>(&self, index: usize) -> Result<T> {
         self.column(index)?.and_then(T::from_column).map_err(|detail| self.damaged(index, detail))
     }
 
-    /// The value in the column at `at`, which moves on to the next.
+    /// Returns the value of the column at `at` and advances `at`.
     pub(crate) fn next<T: FromColumn>(&self, at: &mut usize) -> Result<T> {
         *at += 1;
         self.get(*at - 1)
     }
 
-    /// The bytes in a column, where they are: for what is looked at and not kept.
+    /// Returns the bytes of a column without copying them.
     pub fn bytes(&self, index: usize) -> Result<&[u8]> {
         let bytes = self.column(index)?.and_then(|column| match column {
             Column::Blob(bytes) => Ok(bytes),
@@ -364,7 +364,7 @@ impl<'r> Row<'r> {
         bytes.map_err(|detail| self.damaged(index, detail))
     }
 
-    /// The text in a column, where it is; nothing where there is none.
+    /// Returns the text of a column without copying it. `None` if it is NULL.
     pub fn text(&self, index: usize) -> Result<Option<&str>> {
         let text = self.column(index)?.and_then(|column| match column {
             Column::Null => Ok(None),
@@ -374,7 +374,7 @@ impl<'r> Row<'r> {
         text.map_err(|detail| self.damaged(index, detail))
     }
 
-    /// The same as bytes, whatever they are: for what is looked at by who gets it.
+    /// Returns the text of a column as bytes, without checking that they are UTF-8. `None` if it is NULL.
     pub fn text_bytes(&self, index: usize) -> Result<Option<&[u8]>> {
         if let Inner::Sqlite(row) = self.0
             && let Some(bytes) = sqlite::text_bytes(row, index)?

@@ -1,5 +1,5 @@
-//! Stands in for the server engine in a build without the feature `postgres`: no value of these types exists, so that the
-//! code above needs no conditions.
+//! The PostgreSQL engine of a build without the feature `postgres`: types without values, so that the callers need no
+//! conditional code.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -10,16 +10,16 @@ use duolog_types::Durability;
 use super::{Column, Row, Tally, Tx, Value};
 use crate::address::Server;
 use crate::error::{Error, Result};
-use crate::maintenance::Figures;
+use crate::maintenance::EngineStats;
 use crate::state::OpenState;
 
 /// A state on a server.
 pub(crate) struct Postgres(Infallible);
 
-/// One row of a server's answer.
+/// One row of a server's result.
 pub(super) struct Answer(Infallible);
 
-/// A connection, lent for one transaction.
+/// A connection during one transaction.
 pub(super) struct Session<'c>(Infallible, PhantomData<&'c ()>);
 
 impl Postgres {
@@ -51,7 +51,7 @@ impl Postgres {
         match self.0 {}
     }
 
-    pub(crate) fn figures(&self) -> Result<Figures> {
+    pub(crate) fn engine_stats(&self) -> Result<EngineStats> {
         match self.0 {}
     }
 }

@@ -1,8 +1,9 @@
-//! PostgreSQL: a pool of connections to one server, which any number of hosts share.
+//! PostgreSQL: a pool of connections to one server, which any number of hosts may share.
 //!
-//! A write is one snapshot too, and one that another overtook is run again: what was read is what is changed, as if one
-//! transaction wrote at a time. Only rules over several rows that nobody changes need more: a constraint, or a lock
-//! taken on a row that they share. The driver is asynchronous and runs on a thread of its own; callers wait.
+//! A write transaction runs on one snapshot (REPEATABLE READ) and is retried after a conflict with another transaction.
+//! So what it read is still true when it commits. A rule over several rows that the transaction does not change needs
+//! more: a constraint, or a lock on a row that they share. The driver is asynchronous and runs on its own thread;
+//! callers block.
 
 mod answer;
 mod maintenance;
@@ -33,22 +34,23 @@ use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::state::{Access, Migrate, OpenState};
 
-/// How long one statement may run. What takes longer has its own limit.
+/// The limit for one statement. Operations that take longer set their own limit.
 const STATEMENT_MAX: Duration = Duration::from_secs(30);
-/// How long a transaction may stand still: after that the server ends it, so that a stopped process blocks nobody.
+/// The limit for an idle transaction. After it the server ends the transaction, so that a stopped process blocks
+/// nobody.
 const STANDSTILL_MAX: Duration = Duration::from_secs(30);
-/// How much longer than the server we wait for its answer before the line counts as dead.
+/// The time added to the server's own limit before a connection counts as lost.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a silent line is believed in.
+/// The TCP keepalive and user timeout: after this time without an answer, a connection is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How often a request looks again for a key that was taken beside it.
-const LOOKS_MAX: u32 = 4;
+/// The maximum number of retries after a unique violation.
+const UNIQUE_RETRIES_MAX: u32 = 4;
 
 /// A state on a server.
 pub(crate) struct Postgres {
     server: Server,
     pool: Pool,
-    /// The thread that the driver runs on; taken when it is dropped.
+    /// The runtime with the driver's thread. `None` while it is dropped.
     runtime: Option<Runtime>,
     version: u32,
     busy_timeout: Duration,
@@ -56,7 +58,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, makes sure that the database is ours, and brings it up to date where that may be.
+    /// Connects, checks that the database belongs to Duolog, and migrates it if needed and allowed.
     pub(crate) fn open(server: &Server, options: &OpenState, tally: Arc<Tally>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -86,49 +88,49 @@ impl Postgres {
         self.version
     }
 
-    /// Runs one request in a transaction of its own, and again where that can help.
+    /// Runs a request in its own transaction and retries it if a retry may succeed.
     ///
-    /// The server syncs before it answers, whatever was asked for: it knows nothing between that and a write which the
-    /// death of its own process takes back.
+    /// The commit is always synced. PostgreSQL has no level between that and `synchronous_commit = off`, which loses
+    /// commits if the server process dies.
     pub(crate) fn write<T, E: From<Error>>(
         &self,
         after_commit: &dyn Fn(Durability),
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut patience = Wait::at_most(self.busy_timeout);
-        let mut looks = LOOKS_MAX;
+        let mut unique_retries = UNIQUE_RETRIES_MAX;
         loop {
-            let undone = match self.attempt(&mut f) {
+            let failure = match self.attempt(&mut f) {
                 Ok(done) => {
                     self.tally.commits.fetch_add(1, Ordering::Relaxed);
                     self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
                     after_commit(Durability::Power);
                     return Ok(done);
                 }
-                Err(undone) => undone,
+                Err(failure) => failure,
             };
-            // A key that was free when it was looked for may have been taken by a transaction that this snapshot does
-            // not show. Looked at once more, it is taken, and the request knows what to do about that; unless it was
-            // given up and taken anew meanwhile.
-            let overtaken = |cause: &Error| cause.may_pass() || (looks > 0 && cause.is_taken());
-            match patience.pause().filter(|_| undone.cause.as_ref().is_some_and(overtaken)) {
+            // A unique violation may come from a transaction that this snapshot does not show: the key was free when
+            // the request looked for it. A retry sees the row. The row may be deleted and inserted again meanwhile, so
+            // there is more than one retry.
+            let may_retry = |cause: &Error| cause.is_transient() || (unique_retries > 0 && cause.is_taken());
+            match patience.pause().filter(|_| failure.cause.as_ref().is_some_and(may_retry)) {
                 Some(pause) => std::thread::sleep(pause),
-                None => return Err(undone.why.into_error()),
+                None => return Err(failure.why.into_error()),
             }
             self.tally.again.fetch_add(1, Ordering::Relaxed);
-            looks -= u32::from(undone.cause.as_ref().is_some_and(Error::is_taken));
+            unique_retries -= u32::from(failure.cause.as_ref().is_some_and(Error::is_taken));
         }
     }
 
-    /// One transaction. What it answers before the commit is certain: nothing happened.
-    fn attempt<T, E>(&self, f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>) -> Result<T, Undone<E>> {
+    /// Runs one transaction. An error before the commit means that nothing was changed.
+    fn attempt<T, E>(&self, f: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>) -> Result<T, Failure<E>> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
         let open = session.begin(self.version)?;
         self.tally.transactions.fetch_add(1, Ordering::Relaxed);
         let mut tx = Tx::postgres(session);
-        // Whatever the request made of it: the engine's error decides whether another try can help.
-        let done = tx.attempt(f).map_err(|why| Undone { why, cause: tx.spoilt().cloned() })?;
+        // The engine's error decides about a retry, even if the request returned another error.
+        let done = tx.attempt(f).map_err(|why| Failure { why, cause: tx.failure().cloned() })?;
         open.commit()?;
         Ok(done)
     }
@@ -137,7 +139,7 @@ impl Postgres {
     pub(crate) fn read<T, E: From<Error>>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>) -> Result<T, E> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
-        // Sent with the first statement, not before it: reading waits for the server once less.
+        // BEGIN is sent together with the first statement, which saves one round trip.
         let mut beginning = pin!(object.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
         let early = wait(beginning.as_mut(), Instant::now());
         let open = Open::read(session.clone());
@@ -145,40 +147,40 @@ impl Postgres {
         let began = early.or_else(|| wait(beginning, Instant::now() + GRACE));
         drop(open);
         match began {
-            // Without a transaction what was read is not one snapshot.
+            // Without a transaction the reads are not one snapshot.
             Some(Err(error)) if answer.is_ok() => Err(fault(&self.server, error).into()),
             None if answer.is_ok() => Err(self.unreachable("it does not answer").into()),
             _ => answer,
         }
     }
 
-    /// Takes a connection that works, or says why there is none.
+    /// Takes a working connection from the pool, or returns the reason why there is none.
     fn connect(&self, patience: Patience) -> Result<Object> {
         let deadline = Instant::now() + self.busy_timeout;
         let mut retry = Wait::at_most(self.busy_timeout);
-        let mut before = None;
+        let mut last_error = None;
         loop {
             let error = match self.try_connect(deadline) {
                 Some(Ok(object)) => return Ok(object),
                 Some(Err(error)) => error,
-                // What was answered says more than that time ran out.
-                None => return Err(before.unwrap_or_else(|| self.no_answer())),
+                // The last error says more than a timeout.
+                None => return Err(last_error.unwrap_or_else(|| self.no_answer())),
             };
-            let may_pass = match &error {
-                // All of the server's connections are taken, or it is just starting.
+            let is_transient = match &error {
+                // The server has no free connection, or is starting.
                 Error::Busy { .. } => true,
                 Error::Unreachable { .. } => patience == Patience::Long || answer::is_starting(&error),
                 _ => false,
             };
-            match retry.pause().filter(|_| may_pass) {
+            match retry.pause().filter(|_| is_transient) {
                 Some(pause) => std::thread::sleep(pause.max(Duration::from_millis(5))),
                 None => return Err(error),
             }
-            before = Some(error);
+            last_error = Some(error);
         }
     }
 
-    /// A connection, or an answer; nothing when the deadline passed first.
+    /// Tries to get a connection. `None` if the deadline passed first.
     fn try_connect(&self, deadline: Instant) -> Option<Result<Object>> {
         let Some(runtime) = &self.runtime else { return Some(Err(self.unreachable("the state is closed"))) };
         let _inside = runtime.enter();
@@ -204,26 +206,26 @@ impl Postgres {
     }
 }
 
-/// A transaction that was undone.
-struct Undone<E> {
-    /// What the caller is told.
+/// A transaction that was rolled back.
+struct Failure<E> {
+    /// The error for the caller.
     why: Undo<E>,
-    /// What the engine said, if it said something.
+    /// The engine's error, if there is one.
     cause: Option<Error>,
 }
 
-impl<E> From<Error> for Undone<E> {
+impl<E> From<Error> for Failure<E> {
     fn from(error: Error) -> Self {
         Self { why: Undo::Engine(error.clone()), cause: Some(error) }
     }
 }
 
-/// How long to try to reach a server that does not answer.
+/// How long to retry a connection to a server that does not answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// Once: the address may be wrong, and whoever typed it wants to know.
+    /// One attempt: the address may be wrong, and the user should learn it at once.
     Short,
-    /// As long as for a lock: it answered before.
+    /// Up to the busy timeout: the server has answered before.
     Long,
 }
 
@@ -231,21 +233,21 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.pool.close();
         if let Some(runtime) = self.runtime.take() {
-            // Dropping it would wait, which may not be done inside another runtime.
+            // Dropping the runtime would block, which panics inside another runtime.
             runtime.shutdown_background();
         }
     }
 }
 
-/// The connections, none of them made yet. Each is set up as it is made.
+/// Builds the pool. It opens connections on demand and applies the settings to each.
 fn pool(server: &Server, options: &OpenState) -> Result<Pool> {
     let mut config = tokio_postgres::Config::clone(&server.config);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(options.busy_timeout);
     }
     config.keepalives(true).keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
-    let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config, tls::connector(&server.trust)?, how);
+    let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(config, tls::connector(&server.trust)?, manager_config);
     let settings = settings(options);
     let prepare = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let settings = settings.clone();
@@ -258,7 +260,7 @@ fn pool(server: &Server, options: &OpenState) -> Result<Pool> {
         .map_err(|error| Error::Engine { source: Arc::new(error) })
 }
 
-/// What a connection is told before its first use.
+/// Returns the SQL that sets up a new connection.
 fn settings(options: &OpenState) -> String {
     let (locks, statements) = (options.busy_timeout.as_millis().max(1), STATEMENT_MAX.as_millis());
     let read_only = if options.access == Access::ReadOnly { "on" } else { "off" };

@@ -1,4 +1,4 @@
-//! Statements: one text for both engines, with `?N` parameters, or a text for each where they must differ.
+//! SQL statements: one text for both engines with `?N` parameters, or one text per engine.
 
 /// A statement.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct Sql<'s> {
 }
 
 impl<'s> Sql<'s> {
-    /// A statement that the two engines spell differently, side by side.
+    /// Returns a statement with one text per engine.
     pub const fn each(sqlite: &'s str, postgres: &'s str) -> Self {
         Self { sqlite, postgres }
     }
@@ -26,7 +26,7 @@ impl<'s> From<&'s String> for Sql<'s> {
     }
 }
 
-/// The text as PostgreSQL numbers its parameters: `$1` for `?1`.
+/// Returns the text with PostgreSQL's parameters: `$1` for `?1`.
 #[cfg(feature = "postgres")]
 pub(super) fn numbered(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! SQLite: one writing connection behind a line of callers, a few reading ones, in a file on this machine.
+//! SQLite: a database file on this machine, with one writing connection that callers queue for and a few reading ones.
 
 mod checkpointer;
 mod connection;
@@ -24,7 +24,7 @@ pub(super) use connection::{column, execute, query, text_bytes};
 
 pub use foreign::Foreign;
 
-use connection::{Keeps, Place, Readable, check_length, error, open_reader, open_writer};
+use connection::{CacheSize, Place, Readable, check_length, error, open_reader, open_writer};
 use lock::{Doubt, StateLock, holder_of};
 use pool::Pool;
 use writer::Writer;
@@ -35,9 +35,9 @@ use crate::error::{Error, Result};
 use crate::state::{Access, Migrate, OpenState, Reading};
 use crate::{filesystem, migrate};
 
-/// The lock's file name beside the database.
+/// The name of the lock file in the database's directory.
 const LOCK: &str = "state.lock";
-/// A write-ahead log below this many bytes is shorter than what closing empties.
+/// The size of a write-ahead log that closing leaves as it is.
 const SHORT_LOG_BYTES: u64 = writer::CLOSE_PAGES * 4096;
 
 /// A state in a file.
@@ -53,13 +53,13 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the database in a directory, which is made where it does not exist and writing was asked for.
+    /// Opens the database in a directory. Creates the directory if it does not exist and `access` is `ReadWrite`.
     ///
-    /// A current database is opened without a write transaction, and its pages are not checked.
+    /// A database with the current version is opened without a write transaction. Its pages are not checked.
     pub(crate) fn open(dir: &Path, options: &OpenState, tally: Arc<Tally>) -> Result<Self> {
         filesystem::check(dir)?;
-        let whole = std::path::absolute(dir).map_err(|error| Error::io("find", dir, error))?;
-        check_length(&whole.join(DATABASE))?;
+        let absolute = std::path::absolute(dir).map_err(|error| Error::io("find", dir, error))?;
+        check_length(&absolute.join(DATABASE))?;
         if options.access == Access::ReadWrite && !dir.exists() {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700);
@@ -73,7 +73,7 @@ impl Sqlite {
             Err(error) => return Err(Error::io("find", dir, error)),
         };
         let place = Place { path: dir.join(DATABASE), busy_timeout: options.busy_timeout };
-        // Once more: a link may lead to a longer path.
+        // Checked again: a symbolic link may lead to a longer path.
         check_length(&place.path)?;
         let lock_path = dir.join(LOCK);
         let (writer, first, readable, version) = match options.access {
@@ -87,8 +87,8 @@ impl Sqlite {
                     }
                 })?;
                 drop(held);
-                let aside = (options.reading == Reading::Beside).then(|| place.clone());
-                let writer = Writer::new(connection, lock, &place, version, Arc::clone(&tally), aside)?;
+                let checkpointer_place = (options.reading == Reading::OwnConnections).then(|| place.clone());
+                let writer = Writer::new(connection, lock, &place, version, Arc::clone(&tally), checkpointer_place)?;
                 (Some(writer), None, Readable::Shared, version)
             }
             Access::ReadOnly => {
@@ -97,12 +97,12 @@ impl Sqlite {
             }
         };
         let readers = place.clone();
-        let pool = Pool::new(options.connections_max, first, move |keeps| open_reader(&readers, readable, keeps));
+        let pool = Pool::new(options.connections_max, first, move |cache| open_reader(&readers, readable, cache));
         let (access, reading) = (options.access, options.reading);
         Ok(Self { place, lock_path, access, version, writer, pool, reading, tally })
     }
 
-    /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
+    /// Runs a request in a transaction, alone or in a group, and returns when the commit has the requested durability.
     pub(crate) fn write<T, E>(
         &self,
         durability: Durability,
@@ -118,22 +118,22 @@ impl Sqlite {
 
     /// Runs `f` on one snapshot.
     pub(crate) fn read<T, E: From<Error>>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>) -> Result<T, E> {
-        if self.reading == Reading::Lent
-            && let Some(lent) = self.writer.as_ref().and_then(Writer::lend)
+        if self.reading == Reading::WriterConnection
+            && let Some(writer) = self.writer.as_ref().and_then(Writer::borrow_idle)
         {
-            return f(&mut lent.begin()?);
+            return f(&mut writer.begin()?);
         }
         let reader = self.pool.take(self.deadline())?;
         let mut tx = reader.begin()?;
         f(&mut tx)
     }
 
-    /// Whether closing would do no more than give back what ends with the process anyway.
+    /// Returns true if a process may exit without closing the database.
     ///
-    /// Every commit is in the write-ahead log and the locks go with the process, so one that ends now need not close.
-    /// Where the log has grown, closing empties it, and that is worth the wait.
+    /// Every commit is in the write-ahead log, and the locks end with the process. Only a large log makes closing
+    /// useful: it is checkpointed then.
     pub(crate) fn may_be_left_open(&self) -> bool {
-        // Looked at by its path and not opened: closing a descriptor of ours would drop SQLite's locks.
+        // Stat by path, not by descriptor: closing a descriptor of this process would drop SQLite's locks.
         std::fs::metadata(self.place.beside("-wal")).is_ok_and(|log| log.len() < SHORT_LOG_BYTES)
     }
 
@@ -141,7 +141,7 @@ impl Sqlite {
         self.version
     }
 
-    /// The process that writes at this moment, if any does and the system tells.
+    /// Returns the process that is writing now, if any and known.
     pub(crate) fn lock_holder(&self) -> Result<Option<u32>> {
         holder_of(&self.lock_path)
     }
@@ -155,30 +155,31 @@ impl Sqlite {
     }
 }
 
-/// Whether an error is that SQLite could not write or sync a file.
+/// Returns true if SQLite could not write or sync a file.
 pub(super) fn failed_sync(error: &Error) -> bool {
     let (Error::Engine { source } | Error::WriteFailed { source }) = error else { return false };
     source.downcast_ref().is_some_and(connection::is_failed_sync)
 }
 
-/// Runs commands that take no parameters and answer nothing.
+/// Runs statements without parameters and results.
 pub(super) fn command(connection: &Connection, commands: &[&str]) -> Result<()> {
     commands.iter().try_for_each(|command| execute(connection, command, &[]).map(drop))
 }
 
-/// Opens for reading, and finds out how that can be done here.
+/// Opens the database for reading, shared or immutable.
 fn open_to_read(place: &Place) -> Result<(Connection, Readable, u32)> {
     if !place.path.exists() {
         return Err(Error::Missing { place: place.path.display().to_string() });
     }
     let try_as = |readable| {
-        let connection = open_reader(place, readable, Keeps::Much)?;
+        let connection = open_reader(place, readable, CacheSize::Large)?;
         let version = schema::identify(&connection, &place.path)?;
         Ok((connection, readable, version))
     };
     let log_is_empty = std::fs::metadata(place.beside("-wal")).map_or(true, |log| log.len() == 0);
     let opened = match try_as(Readable::Shared) {
-        // On a read-only mount the log's index cannot be made. Without a log the file alone is the whole database.
+        // On a read-only mount the index of the write-ahead log cannot be created. If the log is empty, the database
+        // file alone has all rows.
         Err(Error::Engine { .. } | Error::Unopenable { .. } | Error::WriteFailed { .. } | Error::ReadOnly)
             if log_is_empty =>
         {

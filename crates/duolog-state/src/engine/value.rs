@@ -1,4 +1,4 @@
-//! Values on their way into statements and out of rows. Conversions are exact or an error, in both directions.
+//! Values for statements and from rows. Conversions are exact or an error, in both directions.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,20 +12,20 @@ use duolog_types::{
 use super::Row;
 use crate::error::Error;
 
-/// One parameter of a statement.
+/// A parameter of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// NULL.
     Null,
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Any other number.
+    /// A floating-point number.
     Real(f64),
     /// Text.
     Text(Cow<'a, str>),
     /// Bytes.
     Blob(&'a [u8]),
-    /// A number that no column can hold; the statement that gets it fails and says so.
+    /// A number that is too large for a column. The statement returns [`Error::OutOfRange`].
     TooLarge(u64),
 }
 
@@ -89,7 +89,7 @@ impl From<String> for Value<'_> {
     }
 }
 
-/// Ids that are text themselves: written without an allocation.
+/// Ids that are stored as text: borrowed without an allocation.
 macro_rules! text_ids {
     ($($type:ty),+) => { $(
         impl<'a> From<&'a $type> for Value<'a> {
@@ -120,18 +120,18 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// A field of a row, on its way into a statement.
+/// A field of a row, as a parameter of a statement.
 pub(crate) trait Field {
-    /// The value, borrowed where it can be.
+    /// Returns the value, borrowed if possible.
     fn value(&self) -> Value<'_>;
 }
 
-/// A field of a row that is several columns.
+/// A field of a row with several columns.
 pub(crate) trait Columns: Sized {
-    /// Reads it from the columns from `at` on, which moves behind them.
+    /// Reads the field from the columns at `at` and advances `at`.
     fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self, Error>;
 
-    /// Adds its values, one a column.
+    /// Appends its values, one per column.
     fn add_to<'v>(&'v self, values: &mut Vec<Value<'v>>);
 }
 
@@ -168,14 +168,14 @@ fields!(
     ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, RunStatus, TriggerType, ApprovalKind, ApprovalStatus
 );
 
-/// One value as a row holds it.
+/// A value in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Column<'r> {
-    /// Nothing.
+    /// NULL.
     Null,
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Any other number.
+    /// A floating-point number.
     Real(f64),
     /// Text.
     Text(&'r str),
@@ -186,19 +186,19 @@ pub enum Column<'r> {
 impl Column<'_> {
     pub(super) fn is_not(self, what: &str) -> String {
         let kind = match self {
-            Self::Null => "nothing",
-            Self::Int(_) => "a whole number",
+            Self::Null => "NULL",
+            Self::Int(_) => "an integer",
             Self::Real(_) => "a number",
             Self::Text(_) => "text",
             Self::Blob(_) => "bytes",
         };
-        format!("it holds {kind} instead of {what}")
+        format!("it has {kind} instead of {what}")
     }
 }
 
 /// A type that can be read from a column.
 pub trait FromColumn: Sized {
-    /// Reads it, or says what is wrong with the value.
+    /// Converts the value, or returns what is wrong with it.
     fn from_column(column: Column<'_>) -> Result<Self, String>;
 }
 
@@ -210,7 +210,7 @@ impl<T: FromColumn> FromColumn for Option<T> {
 
 impl FromColumn for i64 {
     fn from_column(column: Column<'_>) -> Result<Self, String> {
-        if let Column::Int(number) = column { Ok(number) } else { Err(column.is_not("a whole number")) }
+        if let Column::Int(number) = column { Ok(number) } else { Err(column.is_not("an integer")) }
     }
 }
 
@@ -283,7 +283,7 @@ fn parsed<T: FromStr<Err: ToString>>(column: Column<'_>) -> Result<T, String> {
     text(column)?.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Types that a row holds as text which reads back: written by `Display`, read by `FromStr`.
+/// Types that are stored as text: written by `Display`, read by `FromStr`.
 macro_rules! as_text {
     ($($type:ty),+) => { $(
         impl FromColumn for $type {
@@ -310,7 +310,7 @@ macro_rules! written_as_text {
     )+ };
 }
 
-/// Words of a closed vocabulary: written without an allocation.
+/// Words of a closed vocabulary: borrowed without an allocation.
 macro_rules! words {
     ($($type:ty),+) => { $(
         impl From<$type> for Value<'_> {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_column_holds_stays_visible() {
+    fn a_number_too_large_for_a_column_is_kept_for_the_error() {
         assert_eq!(Value::from(u64::MAX), Value::TooLarge(u64::MAX));
         assert_eq!(Value::from(5_u64), Value::Int(5));
         assert_eq!(Value::from(None::<u64>), Value::Null);

@@ -1,6 +1,6 @@
-//! `behind`: sessions whose derived rows may be behind their logs, marked by the processes that append (R6).
+//! `behind`: marks on sessions whose derived rows may lag behind their logs, set by the processes that append (R6).
 //!
-//! Only the owner deletes its mark; a dead owner's goes to whoever folds.
+//! Only the owner deletes its mark. The marks of a dead owner are deleted by the next fold.
 
 use duolog_types::{HomeId, ProcessId, SessionId, Timestamp};
 
@@ -14,26 +14,26 @@ macro_rules! select {
     };
 }
 
-/// One process's mark on one session.
+/// The mark of one process on one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BehindRow {
     /// The session.
     pub session_id: SessionId,
-    /// The opening that appends.
+    /// The process that appends.
     pub process_id: ProcessId,
-    /// The home whose log it is.
+    /// The home that has the log.
     pub home_id: HomeId,
-    /// Which burst of the process: a mark of an earlier one is not cleared in place of a later one's.
+    /// The number of the process's burst of appends. Clearing a mark of an earlier burst does not clear a later one.
     pub generation: u64,
-    /// The operating system's number of the process, for people.
+    /// The PID, for display.
     pub pid: u32,
-    /// When it was set.
+    /// When the mark was set.
     pub marked_at: Timestamp,
 }
 
 row!(BehindRow: session_id, process_id, home_id, generation, pid, marked_at);
 
-/// Sets a mark, or raises the generation of the one that is there; it never goes back.
+/// Sets a mark, or raises the generation of the existing mark. The generation never decreases.
 pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session_id, process_id) DO UPDATE SET \
@@ -42,15 +42,16 @@ pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
     tx.execute(sql, &row.values()).map(drop)
 }
 
-/// Deletes a mark if it is still of this generation; false when it is not, or is gone.
+/// Deletes a mark of this generation. Returns false if the mark has another generation or does not exist.
 ///
-/// For its owner, or for whoever folds where the owner is dead or nobody.
+/// The caller must be the owner, or a fold if the owner is dead or [`ProcessId::NOBODY`].
 pub fn clear(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generation: u64) -> Result<bool> {
     let sql = "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2 AND generation = ?3";
     Ok(tx.execute(sql, params![session, process, generation])? == 1)
 }
 
-/// Leaves the marks of a process, up to a generation, to nobody: the process ends in good order, or has too many.
+/// Gives the marks of a process, up to a generation, to [`ProcessId::NOBODY`]: the process exits, or has too many
+/// marks.
 pub fn hand_over(tx: &mut Tx<'_>, process: &ProcessId, generation: u64) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                SELECT session_id, ?3, home_id, 1, 0, marked_at FROM behind WHERE process_id = ?1 AND generation <= ?2 \
@@ -67,9 +68,9 @@ pub fn is_marked(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId) -> R
     Ok(tx.find(sql, params![session, process], |_| Ok(()))?.is_some())
 }
 
-/// Sets a mark that whoever folds next may delete.
+/// Sets a mark without an owner, which the next fold may delete.
 ///
-/// Each time the generation rises, so that a fold which began before does not delete what it did not see.
+/// Each call raises the generation, so that a fold that began before does not delete it.
 pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: Timestamp) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                VALUES (?1, ?2, ?3, 1, 0, ?4) ON CONFLICT (session_id, process_id) DO UPDATE SET \
@@ -77,7 +78,7 @@ pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: 
     tx.execute(sql, params![session, ProcessId::NOBODY, home, at]).map(drop)
 }
 
-/// Sets a mark for nobody on every log of a home: after a boot of the machine, marks may be missing.
+/// Sets a mark without an owner on every log of a home: after a boot of the machine, marks may be missing.
 pub fn mark_all_for_nobody(tx: &mut Tx<'_>, home: &HomeId, at: Timestamp) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                SELECT id, ?2, home_id, 1, 0, ?3 FROM sessions WHERE home_id = ?1 AND deleted_at IS NULL \
@@ -86,7 +87,7 @@ pub fn mark_all_for_nobody(tx: &mut Tx<'_>, home: &HomeId, at: Timestamp) -> Res
     tx.execute(sql, params![home, ProcessId::NOBODY, at]).map(drop)
 }
 
-/// The marks of a home by session and process, after this one.
+/// Returns the marks of a home after this one, by session and process.
 pub fn of_home(
     tx: &mut Tx<'_>,
     home: &HomeId,
@@ -100,19 +101,19 @@ pub fn of_home(
     tx.all(sql, params![home, session, process, limit], BehindRow::read)
 }
 
-/// Counts the marked sessions of a home, those after a session if one is given.
+/// Returns the number of marked sessions of a home, after a session if one is given.
 pub fn sessions(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>) -> Result<u64> {
     let sql = "SELECT COUNT(DISTINCT session_id) FROM behind WHERE home_id = ?1 AND session_id > ?2";
     Ok(tx.find(sql, params![home, after.map_or("", SessionId::as_str)], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// How many sessions of other homes are marked: only their own homes can tell how far those are behind.
+/// Returns the number of marked sessions of other homes. Only those homes know how far they lag.
 pub fn sessions_elsewhere(tx: &mut Tx<'_>, home: &HomeId) -> Result<u64> {
     let sql = "SELECT COUNT(DISTINCT session_id) FROM behind WHERE home_id <> ?1";
     Ok(tx.find(sql, params![home], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The marks on a session.
+/// Returns the marks on a session.
 pub fn of_session(tx: &mut Tx<'_>, session: &SessionId) -> Result<Vec<BehindRow>> {
     tx.all(select!("WHERE session_id = ?1 ORDER BY process_id"), params![session], BehindRow::read)
 }

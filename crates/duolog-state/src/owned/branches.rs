@@ -1,4 +1,4 @@
-//! `branches`: the ways that a session's conversation took.
+//! `branches`: the branches of a session's conversation.
 
 use duolog_types::{BranchId, MessageId, ProgressionId, SessionId, Timestamp};
 
@@ -17,50 +17,50 @@ macro_rules! columns {
     };
 }
 
-/// How many those are.
+/// The number of these columns.
 const COLUMNS: usize = 12;
 
-/// What a branch began with.
+/// The point where a branch was forked from its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forked {
-    /// The branch that it was forked from.
+pub struct ForkPoint {
+    /// The parent branch.
     pub parent: BranchId,
-    /// How many items of its parent's history it sees.
+    /// The number of items of the parent's history that the branch sees.
     pub at_ord: u64,
-    /// Up to which of its parent's compactions it sees those that lie within.
+    /// The last compaction of the parent that the branch sees, if its range is within those items.
     pub at_seq: u64,
 }
 
-/// A branch, whole.
+/// A branch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BranchRow {
     /// Its id.
     pub id: BranchId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whatever its maker keeps with it, such as the agent's configuration, as JSON.
+    /// JSON that its creator stores with it, such as the agent's configuration.
     pub node_metadata: Option<String>,
-    /// Whose it is.
+    /// Its user.
     pub user_id: Option<String>,
-    /// What people call it.
+    /// Its name.
     pub name: Option<String>,
-    /// The session that it is a branch of.
+    /// Its session.
     pub session_id: SessionId,
-    /// Where its history ends. A cut may move it to another.
+    /// The progression at the end of its history. Removing items may replace it.
     pub progression_id: ProgressionId,
-    /// The message that comes before all others.
+    /// The system message, which comes before all others.
     pub system_msg_id: Option<MessageId>,
-    /// What it was forked from; nothing where it began by itself.
-    pub forked: Option<Forked>,
-    /// Whether it is the one that is meant where only the session is named.
+    /// The point where it was forked. `None` if it was not forked.
+    pub forked: Option<ForkPoint>,
+    /// True if it is the session's default branch.
     pub is_default: bool,
 }
 
 impl BranchRow {
-    /// Reads one whose columns begin at this one.
+    /// Reads a branch whose columns begin at `first`.
     fn read(row: &Row<'_>, first: usize) -> Result<Self> {
         let forked = match (row.get(first + 8)?, row.get(first + 9)?, row.get(first + 10)?) {
-            (Some(parent), Some(at_ord), Some(at_seq)) => Some(Forked { parent, at_ord, at_seq }),
+            (Some(parent), Some(at_ord), Some(at_seq)) => Some(ForkPoint { parent, at_ord, at_seq }),
             _ => None,
         };
         Ok(Self {
@@ -78,7 +78,7 @@ impl BranchRow {
     }
 }
 
-/// Adds a branch. A second default of its session is a unique-constraint error.
+/// Inserts a branch. A second default branch of a session is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &BranchRow) -> Result<()> {
     let sql = "INSERT INTO branches (id, created_at, node_metadata, user_id, name, session_id, progression_id, \
                system_msg_id, parent_branch_id, forked_at_ord, forked_at_seq, is_default) \
@@ -100,14 +100,14 @@ pub fn insert(tx: &mut Tx<'_>, row: &BranchRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// The branch with this id.
+/// Returns the branch with this id.
 pub fn find(tx: &mut Tx<'_>, id: &BranchId) -> Result<Option<BranchRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM branches b WHERE b.id = ?1"), params![id], |row| {
         BranchRow::read(row, 0)
     })
 }
 
-/// The ids that begin with a text, in order: of one session, or of all.
+/// Returns the ids with this prefix, in order, of one session or of all.
 pub fn starting_with(tx: &mut Tx<'_>, session: Option<&SessionId>, prefix: &str, limit: u32) -> Result<Vec<BranchId>> {
     let end = format!("{prefix}\u{7f}");
     let of_one = "SELECT id FROM branches WHERE id >= ?1 AND id < ?2 AND session_id = ?4 ORDER BY id LIMIT ?3";
@@ -118,14 +118,14 @@ pub fn starting_with(tx: &mut Tx<'_>, session: Option<&SessionId>, prefix: &str,
     }
 }
 
-/// What is known of a session's conversation where only the session is named.
+/// A session's default conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefaultRow {
-    /// What its conversations need to know of the session.
+    /// The session's columns that its conversations need.
     pub pool: PoolRow,
-    /// The last stretch of its pool.
+    /// The last segment of its pool.
     pub last: Option<PoolSegmentRow>,
-    /// The branch that is meant and the progression that its history ends in, once anything was said.
+    /// The default branch and the progression at the end of its history. `None` before the first message.
     pub branch: Option<(BranchRow, ProgressionRow)>,
 }
 
@@ -146,7 +146,7 @@ impl DefaultRow {
     }
 }
 
-/// What is known of a session's conversation where only the session is named; nothing where there is no such session.
+/// Returns a session's default conversation. `None` if the session does not exist.
 pub fn find_default(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<DefaultRow>> {
     let sql = concat!(
         "SELECT s.deleted_at, s.progression_id, ",
@@ -163,20 +163,20 @@ pub fn find_default(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<Defau
     tx.find(sql, params![session], DefaultRow::read)
 }
 
-/// The branches of a session that are called so, by id.
+/// Returns the branches of a session with this name, by id.
 pub fn named(tx: &mut Tx<'_>, session: &SessionId, name: &str, limit: u32) -> Result<Vec<BranchId>> {
     let sql = "SELECT id FROM branches WHERE session_id = ?1 AND name = ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![session, name, limit], |row| row.get(0))
 }
 
-/// The branches of a session, by id, after this one.
+/// Returns the branches of a session after this one, by id.
 pub fn list(tx: &mut Tx<'_>, session: &SessionId, after: Option<&BranchId>, limit: u32) -> Result<Vec<BranchRow>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM branches b WHERE b.session_id = ?1 AND b.id > ?2 ORDER BY b.id LIMIT ?3");
     tx.all(sql, params![session, after.map_or("", BranchId::as_str), limit], |row| BranchRow::read(row, 0))
 }
 
-/// The branches of a session that were forked from this one, or from none, by id, after this one.
+/// Returns the branches of a session that were forked from `parent`, or from no branch, after this one, by id.
 pub fn forks(
     tx: &mut Tx<'_>,
     session: &SessionId,
@@ -201,25 +201,25 @@ pub fn forks(
     }
 }
 
-/// How many branches a session has.
+/// Returns the number of branches of a session.
 pub fn count(tx: &mut Tx<'_>, session: &SessionId) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM branches WHERE session_id = ?1";
     Ok(tx.find(sql, params![session], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// Has the branch at one progression go on at another.
+/// Moves the branch at the progression `from` to the progression `to`.
 pub fn follow(tx: &mut Tx<'_>, from: &ProgressionId, to: &ProgressionId) -> Result<()> {
     let sql = "UPDATE branches SET progression_id = ?2 WHERE progression_id = ?1";
     tx.execute(sql, params![from, to]).map(drop)
 }
 
-/// Whether a branch's history ends in a progression.
+/// Returns true if a branch's history ends in this progression.
 pub fn is_at(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<bool> {
     let sql = "SELECT 1 FROM branches WHERE progression_id = ?1";
     Ok(tx.find(sql, params![progression], |_| Ok(()))?.is_some())
 }
 
-/// Gives a branch another name, user and metadata; false where there is no such branch.
+/// Sets the name, user and metadata of a branch. Returns false if the branch does not exist.
 pub fn describe(
     tx: &mut Tx<'_>,
     id: &BranchId,
@@ -231,7 +231,7 @@ pub fn describe(
     Ok(tx.execute(sql, params![id, name, user_id, node_metadata])? == 1)
 }
 
-/// Gives a branch the message that comes before all others; false where it has one.
+/// Sets the system message of a branch. Returns false if it has one.
 pub fn set_system(tx: &mut Tx<'_>, id: &BranchId, message: &MessageId) -> Result<bool> {
     let sql = "UPDATE branches SET system_msg_id = ?2 WHERE id = ?1 AND system_msg_id IS NULL";
     Ok(tx.execute(sql, params![id, message])? == 1)

@@ -1,4 +1,4 @@
-//! `compactions`: what was said of a branch's ranges, in order. Nothing here is changed or taken away.
+//! `compactions`: the summaries of a branch's ranges and their undos, in order. Rows are never changed or deleted.
 
 use duolog_types::{BranchId, MessageId, Timestamp};
 
@@ -12,45 +12,45 @@ macro_rules! columns {
     };
 }
 
-/// What a row says of its range.
+/// The entry of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionEntry {
-    /// That a message stands for it.
+    /// A message summarises the range.
     Summary {
-        /// The message.
+        /// The summary.
         message: MessageId,
-        /// Whether nothing that held when it was said lies outside of its range.
+        /// True if no active summary was outside its range when it was added.
         covers_all: bool,
     },
-    /// That what was said earlier no longer holds.
+    /// An earlier summary is undone.
     Undone {
-        /// The branch that said it: this one, or one that it comes from.
+        /// The branch of the summary: this one or an ancestor.
         branch: BranchId,
-        /// Which of its rows.
+        /// The `seq` of the summary.
         seq: u64,
     },
 }
 
-/// One row.
+/// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactionRow {
     /// The branch.
     pub branch_id: BranchId,
-    /// Its place in what was said of the branch, from 1.
+    /// Its number within the branch, from 1.
     pub seq: u64,
-    /// The first place of the range.
+    /// The first position of the range.
     pub from_ord: u64,
-    /// The place after its last.
+    /// The position after the range.
     pub to_ord: u64,
-    /// What is said of it.
-    pub said: CompactionEntry,
-    /// When.
+    /// The entry.
+    pub entry: CompactionEntry,
+    /// When it was added.
     pub created_at: Timestamp,
 }
 
 impl CompactionRow {
     fn read(row: &Row<'_>) -> Result<Self> {
-        let said = match row.get(4)? {
+        let entry = match row.get(4)? {
             Some(message) => CompactionEntry::Summary { message, covers_all: row.get(7)? },
             None => CompactionEntry::Undone { branch: row.get(5)?, seq: row.get(6)? },
         };
@@ -59,16 +59,16 @@ impl CompactionRow {
             seq: row.get(1)?,
             from_ord: row.get(2)?,
             to_ord: row.get(3)?,
-            said,
+            entry,
             created_at: row.get(8)?,
         })
     }
 }
 
-/// Adds a row. A place that is taken is a unique-constraint error.
+/// Inserts a row. A `seq` that exists is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &CompactionRow) -> Result<()> {
     let sql = concat!("INSERT INTO compactions (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-    let (message, covers_all, undone) = match &row.said {
+    let (message, covers_all, undone) = match &row.entry {
         CompactionEntry::Summary { message, covers_all } => (Some(message), *covers_all, None),
         CompactionEntry::Undone { branch, seq } => (None, false, Some((branch, *seq))),
     };
@@ -86,26 +86,26 @@ pub fn insert(tx: &mut Tx<'_>, row: &CompactionRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// The last place that is taken of a branch; 0 where nothing was said.
+/// Returns the last `seq` of a branch; 0 if it has no rows.
 pub fn last_seq(tx: &mut Tx<'_>, branch: &BranchId) -> Result<u64> {
     let sql = "SELECT seq FROM compactions WHERE branch_id = ?1 ORDER BY seq DESC LIMIT 1";
     Ok(tx.find(sql, params![branch], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// What was said of a branch, the first first, after a place.
+/// Returns the rows of a branch after `after`, oldest first.
 pub fn oldest(tx: &mut Tx<'_>, branch: &BranchId, after: u64, limit: u32) -> Result<Vec<CompactionRow>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM compactions WHERE branch_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
     tx.all(sql, params![branch, after, limit], CompactionRow::read)
 }
 
-/// One row.
+/// Returns one row.
 pub fn find(tx: &mut Tx<'_>, branch: &BranchId, seq: u64) -> Result<Option<CompactionRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM compactions WHERE branch_id = ?1 AND seq = ?2");
     tx.find(sql, params![branch, seq], CompactionRow::read)
 }
 
-/// What was said of a branch up to a place, of ranges that end before `to_ord` or there, the last first.
+/// Returns the rows of a branch up to `seq_max` whose ranges end at or before `to_ord_max`, newest first.
 pub fn newest(
     tx: &mut Tx<'_>,
     branch: &BranchId,

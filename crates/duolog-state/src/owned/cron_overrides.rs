@@ -1,4 +1,4 @@
-//! `cron_overrides`: what is said over the schedules of the configuration. Without a row a schedule is as it is there.
+//! `cron_overrides`: overrides of the schedules in the configuration.
 
 use duolog_types::Timestamp;
 
@@ -6,26 +6,26 @@ use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// What is said over one schedule. What is nothing is as the configuration has it.
+/// The override of a schedule. A `None` field keeps the configured value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronOverrideRow {
     /// The schedule.
     pub name: String,
-    /// Whether it fires.
+    /// True if it is enabled.
     pub enabled: Option<bool>,
-    /// When it fires, as a cron expression.
+    /// The cron expression.
     pub schedule: Option<String>,
-    /// The time zone in which that is meant.
+    /// The time zone of the cron expression.
     pub zone: Option<String>,
-    /// Since when.
+    /// When the override was last changed.
     pub updated_at: Timestamp,
-    /// Who said so.
+    /// The user who changed it.
     pub updated_by: Option<String>,
 }
 
 row!(CronOverrideRow, columns: name, enabled, schedule, zone, updated_at, updated_by);
 
-/// Says it, whatever was said before.
+/// Sets the override of a schedule, instead of any other.
 pub fn put(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO cron_overrides (",
@@ -37,19 +37,19 @@ pub fn put(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<()> {
     tx.execute(sql, &row.values()).map(drop)
 }
 
-/// What is said over a schedule, where anything is.
+/// Returns the override of a schedule, if any.
 pub fn find(tx: &mut Tx<'_>, name: &str) -> Result<Option<CronOverrideRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM cron_overrides WHERE name = ?1");
     tx.find(sql, params![name], CronOverrideRow::read)
 }
 
-/// All that is said over schedules, by their names, after this one.
+/// Returns the overrides after this name, by name.
 pub fn list(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<CronOverrideRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM cron_overrides WHERE name > ?1 ORDER BY name LIMIT ?2");
     tx.all(sql, params![after, limit], CronOverrideRow::read)
 }
 
-/// The schedule is as the configuration has it again; false where it was.
+/// Removes the override of a schedule. Returns false if there is none.
 pub fn remove(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
     Ok(tx.execute("DELETE FROM cron_overrides WHERE name = ?1", params![name])? == 1)
 }

@@ -1,4 +1,4 @@
-//! `cron_runs`: what came of each time of a schedule. Adding the row of a time is what gives the right to fire it.
+//! `cron_runs`: the result of each due time of a schedule. The process that inserts the row may fire the schedule.
 
 use duolog_types::{CronOutcome, CronRunId, HomeId, ProcessId, Timestamp};
 
@@ -6,26 +6,26 @@ use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// One time of a schedule, and what came of it.
+/// One due time of a schedule and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronRunRow {
     /// Its id.
     pub id: CronRunId,
     /// The schedule.
     pub name: String,
-    /// The workflow that it was for.
+    /// Its workflow.
     pub workflow: Option<String>,
-    /// The time.
+    /// The due time.
     pub due_at: Timestamp,
     /// When it was fired.
     pub started_at: Timestamp,
-    /// When that was done.
+    /// When the firing finished.
     pub finished_at: Option<Timestamp>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Option<CronOutcome>,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// What there is to say besides.
+    /// Further details.
     pub detail: Option<String>,
     /// The run that it started.
     pub workflow_run_id: Option<String>,
@@ -33,7 +33,7 @@ pub struct CronRunRow {
     pub home_id: HomeId,
     /// The process that fired it.
     pub process_id: ProcessId,
-    /// Who had it fired.
+    /// The user who fired it.
     pub actor: Option<String>,
 }
 
@@ -42,22 +42,22 @@ row!(CronRunRow, columns:
     process_id, actor
 );
 
-/// How a firing ended.
+/// The end of a firing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronEnd {
-    /// When.
+    /// When it finished.
     pub finished_at: Timestamp,
-    /// How.
+    /// The outcome.
     pub outcome: CronOutcome,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// What there is to say besides.
+    /// Further details.
     pub detail: Option<String>,
     /// The run that it started.
     pub workflow_run_id: Option<String>,
 }
 
-/// Takes a time of a schedule; false where another has it.
+/// Claims a due time of a schedule. Returns false if it is claimed already.
 pub fn claim(tx: &mut Tx<'_>, row: &CronRunRow) -> Result<bool> {
     let sql = concat!(
         "INSERT INTO cron_runs (",
@@ -67,7 +67,7 @@ pub fn claim(tx: &mut Tx<'_>, row: &CronRunRow) -> Result<bool> {
     Ok(tx.execute(sql, &row.values())? == 1)
 }
 
-/// Says how a firing ended; false where that was said.
+/// Records the end of a firing. Returns false if it has ended already.
 pub fn finish(tx: &mut Tx<'_>, id: CronRunId, end: &CronEnd) -> Result<bool> {
     let sql = "UPDATE cron_runs SET finished_at = ?2, outcome = ?3, error = ?4, detail = COALESCE(?5, detail), \
                workflow_run_id = ?6 WHERE id = ?1 AND finished_at IS NULL";
@@ -82,19 +82,19 @@ pub fn finish(tx: &mut Tx<'_>, id: CronRunId, end: &CronEnd) -> Result<bool> {
     Ok(tx.execute(sql, values)? == 1)
 }
 
-/// The firing with this id.
+/// Returns the firing with this id.
 pub fn find(tx: &mut Tx<'_>, id: CronRunId) -> Result<Option<CronRunRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM cron_runs WHERE id = ?1"), params![id], CronRunRow::read)
 }
 
-/// The firings of a schedule, the latest time first, before this time.
+/// Returns the firings of a schedule before this due time, latest first.
 pub fn newest_of(tx: &mut Tx<'_>, name: &str, before: Option<Timestamp>, limit: u32) -> Result<Vec<CronRunRow>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM cron_runs WHERE name = ?1 AND due_at < ?2 ORDER BY due_at DESC LIMIT ?3");
     tx.all(sql, params![name, before.map_or_else(end_of_time, |at| at.to_string()), limit], CronRunRow::read)
 }
 
-/// The firings of all schedules, the latest time first, before this time and name.
+/// Returns the firings of all schedules before this due time and name, latest first.
 pub fn newest(tx: &mut Tx<'_>, before: Option<(Timestamp, &str)>, limit: u32) -> Result<Vec<CronRunRow>> {
     let sql = concat!(
         "SELECT ",
@@ -105,13 +105,13 @@ pub fn newest(tx: &mut Tx<'_>, before: Option<(Timestamp, &str)>, limit: u32) ->
     tx.all(sql, params![at, name, limit], CronRunRow::read)
 }
 
-/// When the last firings of a schedule began, and how they ended, the latest time first.
-pub fn standings(tx: &mut Tx<'_>, name: &str, limit: u32) -> Result<Vec<(Timestamp, Option<CronOutcome>)>> {
+/// Returns the start and the outcome of the last firings of a schedule, latest due time first.
+pub fn last_outcomes(tx: &mut Tx<'_>, name: &str, limit: u32) -> Result<Vec<(Timestamp, Option<CronOutcome>)>> {
     let sql = "SELECT started_at, outcome FROM cron_runs WHERE name = ?1 ORDER BY due_at DESC LIMIT ?2";
     tx.all(sql, params![name, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Text after every instant.
+/// Returns a text that sorts after every timestamp.
 fn end_of_time() -> String {
     "~".to_owned()
 }

@@ -1,4 +1,4 @@
-//! `execution_bodies`: the last text of an execution; of one that is too long the tail, and the whole as a blob.
+//! `execution_bodies`: the output of an execution. A long output is stored as its tail and a blob.
 
 use duolog_types::{ExecutionId, HomeId};
 
@@ -6,18 +6,18 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// What an execution said last.
+/// The output of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputRow {
-    /// The text, or the end of it.
+    /// The text, or its tail.
     pub text: String,
-    /// The bytes of the whole.
+    /// The length of the full text in bytes.
     pub bytes: u64,
-    /// The blob that holds the whole, and the home that has it, where the row does not.
+    /// The blob with the full text and the home that has it, if the row has only the tail.
     pub blob: Option<(String, HomeId)>,
 }
 
-/// Keeps what an execution said, in place of what it said before.
+/// Stores the output of an execution, instead of any other.
 pub fn put(tx: &mut Tx<'_>, execution: &ExecutionId, row: &OutputRow) -> Result<()> {
     let sql = "INSERT INTO execution_bodies (execution_id, output_text, output_bytes, output_blob, home_id) \
                VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (execution_id) DO UPDATE SET \
@@ -27,7 +27,7 @@ pub fn put(tx: &mut Tx<'_>, execution: &ExecutionId, row: &OutputRow) -> Result<
     tx.execute(sql, params![execution, &row.text, row.bytes, blob, home]).map(drop)
 }
 
-/// What an execution said.
+/// Returns the output of an execution.
 pub fn find(tx: &mut Tx<'_>, execution: &ExecutionId) -> Result<Option<OutputRow>> {
     let sql = "SELECT output_text, output_bytes, output_blob, home_id FROM execution_bodies WHERE execution_id = ?1";
     tx.find(sql, params![execution], |row| {
@@ -36,14 +36,14 @@ pub fn find(tx: &mut Tx<'_>, execution: &ExecutionId) -> Result<Option<OutputRow
     })
 }
 
-/// The blobs of a home that hold what executions said, in their order, after this one.
+/// Returns the blobs of a home with outputs of executions, after this one, in order.
 pub fn blobs(tx: &mut Tx<'_>, home: &HomeId, after: &str, limit: u32) -> Result<Vec<String>> {
     let sql = "SELECT DISTINCT output_blob FROM execution_bodies WHERE output_blob > ?1 AND home_id = ?2 \
                ORDER BY output_blob LIMIT ?3";
     tx.all(sql, params![after, home, limit], |row| row.get(0))
 }
 
-/// How many executions have what they said in this blob of a home.
+/// Returns the number of executions with their output in this blob of a home.
 pub fn naming_blob(tx: &mut Tx<'_>, home: &HomeId, blob: &str) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM execution_bodies WHERE output_blob = ?1 AND home_id = ?2";
     Ok(tx.find(sql, params![blob, home], |row| row.get(0))?.unwrap_or_default())

@@ -1,7 +1,7 @@
-//! `execution_rollups`: executions by the quarter of an hour they began in, and by workflow.
+//! `execution_rollups`: totals of executions by the quarter hour of their start and by workflow.
 //!
-//! On a server two transactions that add to one row wait for each other, and the second runs again. So an execution adds to
-//! one of several rows there, by its id.
+//! On a server, two transactions that update one row conflict, and the second is retried. So there an execution adds to
+//! one of several rows, chosen by its id.
 
 use duolog_types::{ExecutionId, Timestamp};
 
@@ -9,35 +9,35 @@ use crate::engine::{Row, Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// The rows that a workflow has in a quarter of an hour on a server.
+/// The number of rows per workflow and quarter hour on a server.
 const SLOTS: u64 = 64;
 
-/// What a stretch of time saw.
+/// The totals of a quarter hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RollupRow {
-    /// How many began.
+    /// The number of executions that started.
     pub started: u64,
-    /// How many of those came to a good end.
+    /// The number that succeeded.
     pub succeeded: u64,
-    /// How many to a bad one.
+    /// The number that failed.
     pub failed: u64,
-    /// How many were left out.
+    /// The number that was skipped.
     pub skipped: u64,
-    /// How many were put off.
+    /// The number that was deferred.
     pub deferred: u64,
-    /// How many turns they took.
+    /// The number of turns.
     pub turns: u64,
-    /// How long they took together.
+    /// The total duration.
     pub duration_ms: u64,
-    /// What they cost, in picodollars.
+    /// The total cost in picodollars.
     pub cost_picos: u64,
-    /// Tokens read anew.
+    /// Input tokens that were not cached.
     pub input_tokens: u64,
-    /// Tokens put into the cache.
+    /// Tokens written to the cache.
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
 }
 
@@ -46,9 +46,9 @@ row!(RollupRow, columns:
     cache_creation_input_tokens, cache_read_input_tokens, output_tokens
 );
 
-/// Adds what an execution came to, to what a stretch of time saw of a workflow.
-pub fn add(tx: &mut Tx<'_>, bucket: Timestamp, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
-    let slot = if tx.has_one_writer() { 0 } else { slot(of) };
+/// Adds the counts of an execution to the totals of a quarter hour and workflow.
+pub fn add(tx: &mut Tx<'_>, bucket: Timestamp, workflow: &str, id: &ExecutionId, more: &RollupRow) -> Result<()> {
+    let slot = if tx.has_one_writer() { 0 } else { slot(id) };
     let sql = concat!(
         "INSERT INTO execution_rollups AS r (bucket, workflow, slot, ",
         columns!(),
@@ -67,13 +67,13 @@ pub fn add(tx: &mut Tx<'_>, bucket: Timestamp, workflow: &str, of: &ExecutionId,
     tx.execute(sql, &values).map(drop)
 }
 
-/// The row that an execution adds to: of its begin and its end the same.
-fn slot(of: &ExecutionId) -> u64 {
-    of.as_str().bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % SLOTS
+/// Returns the slot of an execution: the same for its start and its end.
+fn slot(id: &ExecutionId) -> u64 {
+    id.as_str().bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % SLOTS
 }
 
-/// What each stretch from one instant to before another saw, of one workflow or of all, in order; a stretch in several parts
-/// where it has several rows.
+/// Calls `each` for the totals of every quarter hour from `from` to before `to`, of one workflow or of all, in order. A
+/// quarter hour with several rows comes in several calls.
 pub fn between(
     tx: &mut Tx<'_>,
     from: Timestamp,
@@ -81,7 +81,7 @@ pub fn between(
     workflow: Option<&str>,
     each: &mut dyn FnMut(Timestamp, RollupRow),
 ) -> Result<()> {
-    // So many rows a stretch and workflow: bounded by the time that is asked for.
+    // Bounded by the time range: a fixed number of rows per quarter hour and workflow.
     const ALL: &str = concat!(
         "SELECT bucket, ",
         columns!(),

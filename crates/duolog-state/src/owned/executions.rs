@@ -1,4 +1,4 @@
-//! `executions`: the ledger of what was run. It says what is done, and resuming asks nothing else.
+//! `executions`: the ledger of executions. Resuming a run depends on it alone.
 
 use duolog_types::{ExecutionId, HomeId, RunId, SessionId, Timestamp, TriggerType};
 
@@ -6,65 +6,65 @@ use crate::engine::{Columns, Row, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
 
-/// An execution. What it said is in `execution_bodies`.
+/// An execution. Its output is in `execution_bodies`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecutionRow {
     /// Its id.
     pub id: ExecutionId,
     /// The home that started it.
     pub home_id: HomeId,
-    /// What kind of thing set it off.
+    /// The type of its trigger.
     pub trigger_type: TriggerType,
-    /// What set it off.
+    /// The id of its trigger.
     pub trigger_id: String,
-    /// What it does: a workflow, a colon and a phase, or `chat`.
+    /// Its skill: a workflow, a colon and a phase, or `chat`.
     pub skill: String,
-    /// Whose repository it works on.
+    /// The owner of its repository.
     pub owner: Option<String>,
-    /// The repository, without its owner.
+    /// Its repository, without the owner.
     pub repo: Option<String>,
-    /// The issue.
+    /// Its issue number.
     pub issue_number: Option<u64>,
-    /// When it began.
+    /// When it started.
     pub started_at: Timestamp,
-    /// The run that it is of.
+    /// Its run.
     pub workflow_run_id: Option<RunId>,
-    /// Who set it off.
+    /// The user who triggered it.
     pub triggered_by: Option<String>,
-    /// The claim of its run that it was begun under; 0 outside a run.
+    /// The fence of the claim under which it started; 0 outside a run.
     pub fence: u64,
-    /// The session whose log tells of it.
+    /// The session whose log records it.
     pub session_id: Option<SessionId>,
-    /// How it ended; nothing while it is in flight.
+    /// Its end. `None` while it is in flight.
     pub end: Option<EndRow>,
 }
 
-/// How an execution ended.
+/// The end of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndRow {
-    /// When.
+    /// When it finished.
     pub finished_at: Timestamp,
-    /// Whether well.
+    /// True if it succeeded.
     pub success: bool,
-    /// Why not.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// How many turns it took.
+    /// The number of turns.
     pub turns: Option<u64>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: Option<u64>,
-    /// What it cost, in picodollars.
+    /// The cost in picodollars.
     pub cost_picos: Option<u64>,
-    /// Tokens read anew.
+    /// Input tokens that were not cached.
     pub input_tokens: Option<u64>,
-    /// Tokens put into the cache.
+    /// Tokens written to the cache.
     pub cache_creation_input_tokens: Option<u64>,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: Option<u64>,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
-    /// How long the model took.
+    /// The duration of the model's API calls.
     pub api_duration_ms: Option<u64>,
-    /// Why it stopped, in a word.
+    /// The reason why it stopped.
     pub stop_reason: Option<String>,
 }
 
@@ -80,7 +80,7 @@ row!(EndRow:
     cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason
 );
 
-/// The columns of an [`EndRow`].
+/// The number of columns of an [`EndRow`].
 const END_COLUMNS: usize = 12;
 
 impl Columns for Option<EndRow> {
@@ -97,7 +97,7 @@ impl Columns for Option<EndRow> {
     }
 }
 
-/// Adds an execution. A second one in flight of the same phase of a run is a unique-constraint error.
+/// Inserts an execution. A second one in flight for the same phase of a run is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO executions (",
@@ -108,25 +108,25 @@ pub fn insert(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
     tx.execute(sql, &row.values()).map(drop)
 }
 
-/// The execution with this id.
+/// Returns the execution with this id.
 pub fn find(tx: &mut Tx<'_>, id: &ExecutionId) -> Result<Option<ExecutionRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM executions WHERE id = ?1"), params![id], ExecutionRow::read)
 }
 
-/// The ids that begin with a text, in order.
+/// Returns the ids with this prefix, in order.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<ExecutionId>> {
     let end = format!("{prefix}\u{7f}");
     let sql = "SELECT id FROM executions WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![prefix, &end, limit], |row| row.get(0))
 }
 
-/// Sets the session of an execution that is in flight; false if it is not.
+/// Sets the session of an execution in flight. Returns false if it is not in flight.
 pub fn set_session(tx: &mut Tx<'_>, id: &ExecutionId, session: &SessionId) -> Result<bool> {
     let sql = "UPDATE executions SET session_id = ?2 WHERE id = ?1 AND finished_at IS NULL";
     Ok(tx.execute(sql, params![id, session])? == 1)
 }
 
-/// Ends an execution that is in flight; false where it is not.
+/// Ends an execution in flight. Returns false if it is not in flight.
 pub fn finish(tx: &mut Tx<'_>, id: &ExecutionId, end: &EndRow) -> Result<bool> {
     let sql = "UPDATE executions SET finished_at = ?2, success = ?3, error = ?4, turns = ?5, duration_ms = ?6, \
                cost_picos = ?7, input_tokens = ?8, cache_creation_input_tokens = ?9, cache_read_input_tokens = ?10, \
@@ -135,7 +135,8 @@ pub fn finish(tx: &mut Tx<'_>, id: &ExecutionId, end: &EndRow) -> Result<bool> {
     Ok(tx.execute(sql, &values)? == 1)
 }
 
-/// What the ledger says of a phase of a run: the execution in flight, else the one that did it; the second tells which.
+/// Returns the execution of a run's phase that is in flight, with true; otherwise the last one that succeeded, with
+/// false.
 pub fn standing(tx: &mut Tx<'_>, run: &RunId, skill: &str) -> Result<Option<(ExecutionId, bool)>> {
     let sql = "SELECT id FROM executions WHERE workflow_run_id = ?1 AND skill = ?2 AND finished_at IS NULL";
     if let Some(id) = tx.find(sql, params![run, skill], |row| row.get(0))? {
@@ -146,7 +147,7 @@ pub fn standing(tx: &mut Tx<'_>, run: &RunId, skill: &str) -> Result<Option<(Exe
     Ok(tx.find(sql, params![run, skill], |row| row.get(0))?.map(|id| (id, false)))
 }
 
-/// The executions of a run that are in flight, by skill, after this one. There is one a phase at most.
+/// Returns the executions of a run in flight, after this skill, by skill. A phase has at most one.
 pub fn in_flight(tx: &mut Tx<'_>, run: &RunId, after: &str, limit: u32) -> Result<Vec<ExecutionRow>> {
     let sql = concat!(
         "SELECT ",
@@ -156,7 +157,7 @@ pub fn in_flight(tx: &mut Tx<'_>, run: &RunId, after: &str, limit: u32) -> Resul
     tx.all(sql, params![run, limit, after], ExecutionRow::read)
 }
 
-/// The executions of a run, by phase and in the order they began, from behind one on.
+/// Returns the executions of a run after this one, by phase and start.
 pub fn of_run(tx: &mut Tx<'_>, run: &RunId, after: Option<&ExecutionRow>, limit: u32) -> Result<Vec<ExecutionRow>> {
     const FIRST: &str = concat!(
         "SELECT ",
@@ -175,7 +176,7 @@ pub fn of_run(tx: &mut Tx<'_>, run: &RunId, after: Option<&ExecutionRow>, limit:
     }
 }
 
-/// The executions that something set off, newest first, from behind one on.
+/// Returns the executions of a trigger after this one, newest first.
 pub fn of_trigger(
     tx: &mut Tx<'_>,
     kind: TriggerType,
@@ -200,7 +201,7 @@ pub fn of_trigger(
     }
 }
 
-/// Executions that have an error, newest first, from behind one on.
+/// Returns the executions with an error after this one, newest first.
 pub fn with_error(tx: &mut Tx<'_>, after: Option<(Timestamp, &ExecutionId)>, limit: u32) -> Result<Vec<ExecutionRow>> {
     const FIRST: &str = concat!(
         "SELECT ",

@@ -1,4 +1,4 @@
-//! Where the homes of a state are, in `schema_meta`: for a state that several homes share.
+//! The locations of the homes that share a state, in `schema_meta`.
 
 use duolog_types::HomeId;
 
@@ -10,12 +10,12 @@ fn key(home: &HomeId) -> String {
     format!("home/{home}")
 }
 
-/// The place that was recorded of a home; `None` if none was.
+/// Returns the recorded location of a home. `None` if there is none.
 pub fn place(tx: &mut Tx<'_>, home: &HomeId) -> Result<Option<String>> {
     tx.find("SELECT value FROM schema_meta WHERE key = ?1", params![&key(home)], |row| row.get(0))
 }
 
-/// Records the place of a home, instead of the one before.
+/// Records the location of a home, instead of any other.
 pub fn put_place(tx: &mut Tx<'_>, home: &HomeId, place: &str) -> Result<()> {
     let sql = "INSERT INTO schema_meta (key, value) VALUES (?1, ?2) \
                ON CONFLICT (key) DO UPDATE SET value = excluded.value";

@@ -12,18 +12,18 @@ use crate::params;
 pub enum Address {
     /// A session or a branch, by its id.
     Id(String),
-    /// A topic, by its name: a named place that belongs to no session.
+    /// A topic, by its name. A topic belongs to no session.
     Topic(String),
 }
 
 impl Address {
-    /// The id or the name, without the namespace.
+    /// Returns the id or the name, without the namespace.
     pub fn as_str(&self) -> &str {
         let (Self::Id(text) | Self::Topic(text)) = self;
         text
     }
 
-    /// The namespace, as the column `kind` has it.
+    /// Returns the namespace, the value of the column `kind`.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Id(_) => "id",
@@ -32,22 +32,23 @@ impl Address {
     }
 }
 
-/// The progression of an inbox. `None` if nothing was ever sent there. No channel is `""`.
+/// Returns the progression of an inbox. `None` if nothing was ever sent to it. `""` is no channel.
 pub fn find(tx: &mut Tx<'_>, to: &Address, channel: &str) -> Result<Option<ProgressionId>> {
     let sql = "SELECT progression_id FROM inboxes WHERE kind = ?1 AND recipient = ?2 AND channel = ?3";
     tx.find(sql, params![to.kind(), to.as_str(), channel], |row| row.get(0))
 }
 
-/// Finds the progression of an inbox to add to: on a server, a transaction that another one overtook here is run again.
+/// Returns the progression of an inbox, for adding to it. On a server, this conflicts with concurrent senders, so one
+/// of them is retried.
 pub fn enter(tx: &mut Tx<'_>, to: &Address, channel: &str) -> Result<Option<ProgressionId>> {
     let sql = "UPDATE inboxes SET progression_id = progression_id WHERE kind = ?1 AND recipient = ?2 AND channel = ?3 \
                RETURNING progression_id";
     tx.find(sql, params![to.kind(), to.as_str(), channel], |row| row.get(0))
 }
 
-/// Adds an inbox. One that is there already is a unique-constraint error.
+/// Inserts an inbox. If it exists, that is a unique-constraint error.
 ///
-/// On a server, one who was overtaken by the deletion of the recipient's session is run again.
+/// On a server, this conflicts with a concurrent deletion of the recipient's session, so this transaction is retried.
 pub fn insert(tx: &mut Tx<'_>, to: &Address, channel: &str, progression: &ProgressionId) -> Result<()> {
     if let Address::Id(id) = to {
         let of_branch = "UPDATE sessions SET updated_at = updated_at \
@@ -60,7 +61,7 @@ pub fn insert(tx: &mut Tx<'_>, to: &Address, channel: &str, progression: &Progre
     tx.execute(sql, params![to.kind(), to.as_str(), channel, progression]).map(drop)
 }
 
-/// The channels on which anything was ever sent to a recipient, in order, after this one.
+/// Returns the channels of a recipient after this one, in order.
 pub fn channels(tx: &mut Tx<'_>, to: &Address, after: Option<&str>, limit: u32) -> Result<Vec<String>> {
     let Some(after) = after else {
         let sql = "SELECT channel FROM inboxes WHERE kind = ?1 AND recipient = ?2 ORDER BY channel LIMIT ?3";
@@ -71,12 +72,12 @@ pub fn channels(tx: &mut Tx<'_>, to: &Address, after: Option<&str>, limit: u32) 
     tx.all(sql, params![to.kind(), to.as_str(), limit, after], |row| row.get(0))
 }
 
-/// Removes the inboxes of a session, how far they were read, and the messages that nothing names then.
+/// Deletes the inboxes of a session, their cursors, and the messages that nothing else references.
 pub(super) fn remove_of_session(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     remove(tx, session.as_str())
 }
 
-/// Removes the inboxes of the branches of a session, likewise.
+/// Deletes the inboxes of a session's branches, their cursors, and the messages that nothing else references.
 pub(super) fn remove_of_branches(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     let sql = "SELECT DISTINCT i.recipient FROM branches b JOIN inboxes i ON i.kind = 'id' AND i.recipient = b.id \
                WHERE b.session_id = ?1";

@@ -1,4 +1,4 @@
-//! `log_paths`: every path that a log ever had. A path is never given to a second session.
+//! `log_paths`: every path that a log ever had. A path never belongs to a second session.
 
 use duolog_types::{HomeId, SessionId};
 
@@ -6,7 +6,7 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// Gives a path to a session for ever. Returns false if it was given to one before.
+/// Reserves a path for a session for ever. Returns false if a session has had it.
 pub fn take(tx: &mut Tx<'_>, home: &HomeId, log_key: &str, session: &SessionId) -> Result<bool> {
     let sql = "INSERT INTO log_paths (home_id, log_key, session_id) VALUES (?1, ?2, ?3) \
                ON CONFLICT (home_id, log_key) DO NOTHING";

@@ -1,29 +1,29 @@
-//! `message_types`: what messages were in the program that made them, as small numbers.
+//! `message_types`: the classes of messages in the program that created them, as small numbers.
 
 use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// The type of a message that does not say what it is.
+/// The type of a message without a class.
 pub const UNKNOWN: i64 = 0;
 
-/// The number of a class; one that is new gets the next. A message that names none is [`UNKNOWN`].
+/// Returns the number of a class; a new class gets the next number. A message without a class is [`UNKNOWN`].
 pub fn resolve(tx: &mut Tx<'_>, class: Option<&str>) -> Result<i64> {
     let Some(class) = class.filter(|class| !class.trim().is_empty()) else { return Ok(UNKNOWN) };
     if let Some(known) = find(tx, class)? {
         return Ok(known);
     }
-    // Where another transaction was first the server has this one run again, and then it is found above.
+    // If another transaction inserts it first, the server retries this one, which then finds it above.
     let sql = "INSERT INTO message_types (lion_class) VALUES (?1) RETURNING type_id";
     Ok(tx.find(sql, params![class], |row| row.get(0))?.unwrap_or(UNKNOWN))
 }
 
-/// The number of a class, where it has one.
+/// Returns the number of a class, if it has one.
 pub fn find(tx: &mut Tx<'_>, class: &str) -> Result<Option<i64>> {
     tx.find("SELECT type_id FROM message_types WHERE lion_class = ?1", params![class], |row| row.get(0))
 }
 
-/// The class with this number.
+/// Returns the class with this number.
 pub fn class_of(tx: &mut Tx<'_>, type_id: i64) -> Result<Option<String>> {
     tx.find("SELECT lion_class FROM message_types WHERE type_id = ?1", params![type_id], |row| row.get(0))
 }

@@ -1,4 +1,4 @@
-//! `messages`: what was said, by itself. Progressions say in which order, branches and inboxes to whom it belongs.
+//! `messages`: the messages. Progressions hold their order; branches and inboxes hold what they belong to.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -17,47 +17,47 @@ macro_rules! columns {
     };
 }
 
-/// How many those are.
+/// The number of these columns.
 const COLUMNS: usize = 12;
 
-/// What a message says, as JSON text.
+/// The content of a message, as JSON text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// In the row, byte for byte as it was given.
+    /// In the row, byte for byte as given.
     Text(String),
     /// Too large for a row.
     Blob {
         /// The blob's name: 64 hexadecimal digits.
         blob: String,
-        /// The home that keeps it.
+        /// The home that has it.
         home: HomeId,
     },
 }
 
-/// The same, where the driver has it.
+/// The content of a message, borrowed from the driver or from a [`Content`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ContentRef<'r> {
-    /// In the row: bytes that were JSON when they were put there.
+    /// In the row: bytes that were valid JSON when they were inserted.
     Text(&'r [u8]),
     /// Too large for a row.
     Blob {
         /// The blob's name.
         blob: &'r str,
-        /// The home that keeps it.
+        /// The home that has it.
         home: HomeId,
     },
 }
 
 impl<'r> ContentRef<'r> {
     pub(super) fn read(row: &'r Row<'_>, first: usize) -> Result<Self> {
-        // By its constraints a row has one of the two; most have text, and are not asked for more.
+        // The constraints allow exactly one of the two. Most rows have text, so the other columns are read last.
         if let Some(text) = row.text_bytes(first)? {
             return Ok(Self::Text(text));
         }
         if let (Some(blob), Some(home)) = (row.text(first + 1)?, row.get(first + 2)?) {
             return Ok(Self::Blob { blob, home });
         }
-        let detail = "it has neither text nor a blob of a home".to_owned();
+        let detail = "it has neither text nor a blob".to_owned();
         Err(Error::Damaged { what: "a message's content".to_owned(), detail })
     }
 }
@@ -70,8 +70,8 @@ impl Content {
         })
     }
 
-    /// The same, lent.
-    pub fn lent(&self) -> ContentRef<'_> {
+    /// Returns the content, borrowed.
+    pub fn borrowed(&self) -> ContentRef<'_> {
         match self {
             Self::Text(text) => ContentRef::Text(text.as_bytes()),
             Self::Blob { blob, home } => ContentRef::Blob { blob, home: *home },
@@ -86,35 +86,35 @@ impl Content {
     }
 }
 
-/// A message, whole.
+/// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageRow {
     /// Its id.
     pub id: MessageId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whatever its maker keeps with it, as JSON.
+    /// JSON that its creator stores with it.
     pub node_metadata: Option<String>,
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// What it means to a model: packed little-endian 32-bit floats.
+    /// Its embedding: packed little-endian 32-bit floats.
     pub embedding: Option<Vec<u8>>,
-    /// Who sent it.
+    /// The sender.
     pub sender: Option<String>,
-    /// Whom it is for.
+    /// The recipient.
     pub recipient: Option<String>,
-    /// On which channel.
+    /// The channel.
     pub channel: Option<String>,
-    /// Who speaks.
+    /// The role.
     pub role: String,
-    /// What it was in the program that made it.
+    /// The number of its class, see `message_types`.
     pub lion_class: i64,
-    /// Whether a summary may stand for it.
+    /// True if a summary may replace it.
     pub compactable: bool,
 }
 
 impl MessageRow {
-    /// A message that says this, and of which nothing else is known.
+    /// Returns a message with this content and no other details.
     pub fn new(id: MessageId, role: &str, content: Content, at: Timestamp) -> Self {
         Self {
             id,
@@ -131,10 +131,10 @@ impl MessageRow {
         }
     }
 
-    /// Returns true if this is a repetition of a stored message.
+    /// Returns true if this repeats a stored message.
     fn repeats(&self, stored: &Self) -> bool {
         let content = match (&self.content, &stored.content) {
-            // A blob is named by what it holds, whichever home keeps it.
+            // A blob is named by its hash, so the home does not matter.
             (Content::Blob { blob: one, .. }, Content::Blob { blob: other, .. }) => one == other,
             (one, other) => one == other,
         };
@@ -169,18 +169,18 @@ impl MessageRow {
 /// The result of [`put`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// The id was free, and the message was added.
+    /// The id was free; the message was inserted.
     Added,
-    /// The same message is there already; nothing was changed.
+    /// The same message exists; nothing was changed.
     Same,
     /// Another message has this id; nothing was changed.
     Taken,
 }
 
-/// Adds a message unless its id is taken. A row that is there is never changed.
+/// Inserts a message unless its id exists. An existing row is never changed.
 ///
-/// Two messages are the same if they say the same about the same: all columns but `created_at`, which the stored row
-/// keeps. A message without an embedding is the same as the stored one with it.
+/// Two messages are the same if all columns but `created_at` are equal. A message without an embedding is the same as a
+/// stored one with an embedding.
 pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<Put> {
     if tx.execute(&*PUT, &values_of(row))? == 1 {
         if let Some(embedding) = &row.embedding {
@@ -188,17 +188,17 @@ pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<Put> {
         }
         return Ok(Put::Added);
     }
-    let there = find(tx, &row.id)?;
-    Ok(if there.is_some_and(|there| row.repeats(&there)) { Put::Same } else { Put::Taken })
+    let stored = find(tx, &row.id)?;
+    Ok(if stored.is_some_and(|stored| row.repeats(&stored)) { Put::Same } else { Put::Taken })
 }
 
-/// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
+/// The rows per INSERT: fewer statements, and fewer round trips on a server.
 const ROWS: usize = 16;
 
 static ADD_ONE: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, 1));
 static ADD_MANY: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, ROWS));
 static PUT: LazyLock<String> = LazyLock::new(|| format!("{} ON CONFLICT (id) DO NOTHING", *ADD_ONE));
-/// For messages of which nothing is known but what they say, as most are: a third of the values.
+/// For messages with content only, as most are: fewer than half of the values.
 static ADD_PLAIN: LazyLock<String> = LazyLock::new(|| add_sql(PLAIN, PLAIN_COLUMNS, ROWS));
 const PLAIN: &str = "id, created_at, content, role, compactable";
 const PLAIN_COLUMNS: usize = 5;
@@ -212,15 +212,15 @@ fn add_sql(columns: &str, width: usize, rows: usize) -> String {
     format!("INSERT INTO messages ({columns}) VALUES {}", rows.join(", "))
 }
 
-/// Adds messages. An id that is taken is a unique-constraint error.
+/// Inserts messages. An id that exists is a unique-constraint error.
 pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
     let (many, rest) = rows.as_chunks::<ROWS>();
-    for some in many {
-        let plain: Option<Vec<_>> = some.iter().map(plain_values_of).collect();
+    for chunk in many {
+        let plain: Option<Vec<_>> = chunk.iter().map(plain_values_of).collect();
         if let Some(plain) = plain {
             tx.execute(&*ADD_PLAIN, plain.as_flattened())?;
         } else {
-            let values: Vec<Value<'_>> = some.iter().flat_map(values_of).collect();
+            let values: Vec<Value<'_>> = chunk.iter().flat_map(values_of).collect();
             tx.execute(&*ADD_MANY, &values)?;
         }
     }
@@ -230,11 +230,11 @@ pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
     message_embeddings::add(tx, &embedded)
 }
 
-/// The values of one of which nothing is known but what it says; nothing for any other.
+/// Returns the values of a message with content only. `None` for any other message.
 fn plain_values_of(row: &MessageRow) -> Option<[Value<'_>; PLAIN_COLUMNS]> {
     let Content::Text(text) = &row.content else { return None };
-    let about = [&row.node_metadata, &row.sender, &row.recipient, &row.channel];
-    let is_plain = about.iter().all(|about| about.is_none()) && row.lion_class == super::message_types::UNKNOWN;
+    let details = [&row.node_metadata, &row.sender, &row.recipient, &row.channel];
+    let is_plain = details.iter().all(|detail| detail.is_none()) && row.lion_class == super::message_types::UNKNOWN;
     let values = || [(&row.id).into(), row.created_at.into(), text.into(), (&row.role).into(), row.compactable.into()];
     is_plain.then(values)
 }
@@ -257,7 +257,7 @@ fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {
     ]
 }
 
-/// The message with this id.
+/// Returns the message with this id.
 pub fn find(tx: &mut Tx<'_>, id: &MessageId) -> Result<Option<MessageRow>> {
     let sql = concat!(
         "SELECT ",
@@ -267,14 +267,14 @@ pub fn find(tx: &mut Tx<'_>, id: &MessageId) -> Result<Option<MessageRow>> {
     tx.find(sql, params![id], MessageRow::read)
 }
 
-/// The messages of one statement: as many as are asked for together, so that a server is not asked for each by itself.
-const TOGETHER: usize = 64;
+/// The messages per statement, so that a server gets one query for many.
+const IDS: usize = 64;
 
-/// Removes those of these messages that nothing names any more; says how many.
+/// Deletes those of these messages that nothing references. Returns how many.
 ///
-/// A session's own progression, `pool`, keeps no message by itself: where it alone names one, that leaves it too.
-pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&ProgressionId>) -> Result<usize> {
-    let places: Vec<String> = (2..TOGETHER + 2).map(|place| format!("?{place}")).collect();
+/// A session's own progression, `pool`, does not keep a message: if only the pool has it, it is removed from there too.
+pub fn remove_unreferenced(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&ProgressionId>) -> Result<usize> {
+    let places: Vec<String> = (2..IDS + 2).map(|place| format!("?{place}")).collect();
     let places = places.join(", ");
     let elsewhere = "NOT EXISTS (SELECT 1 FROM branches b WHERE b.system_msg_id = {id}) \
                      AND NOT EXISTS (SELECT 1 FROM compactions c WHERE c.summary_msg_id = {id}) \
@@ -284,43 +284,43 @@ pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&Progress
         "DELETE FROM progression_items WHERE progression_id = ?1 AND message_id IN ({places}) AND {}",
         elsewhere.replace("{id}", "progression_items.message_id")
     );
-    // What is still in the pool is named elsewhere too, or there is none.
+    // A message that is still in the pool is referenced elsewhere too, or there is no pool.
     let messages =
         format!("DELETE FROM messages WHERE id IN ({places}) AND {}", elsewhere.replace("{id}", "messages.id"));
     let mut removed = 0;
-    for some in ids.chunks(TOGETHER) {
-        let Some(last) = some.last() else { break };
-        // No progression's id is empty. One statement for any number: what is missing to it is said twice.
+    for chunk in ids.chunks(IDS) {
+        let Some(last) = chunk.last() else { break };
+        // No progression has an empty id. One statement for any number of ids: the last one fills the rest.
         let pool = pool.map_or("", ProgressionId::as_str);
-        let named = (0..TOGETHER).map(|at| Value::from(some.get(at).unwrap_or(last)));
-        let values: Vec<Value<'_>> = std::iter::once(pool.into()).chain(named).collect();
+        let padded = (0..IDS).map(|at| Value::from(chunk.get(at).unwrap_or(last)));
+        let values: Vec<Value<'_>> = std::iter::once(pool.into()).chain(padded).collect();
         tx.execute(&from_pool, &values)?;
         removed += tx.execute(&messages, &values)?;
     }
     Ok(removed)
 }
 
-/// Those of these messages that are there.
+/// Returns those of these messages that exist.
 pub fn existing(tx: &mut Tx<'_>, ids: &[MessageId]) -> Result<BTreeSet<MessageId>> {
-    let places: Vec<String> = (1..=TOGETHER).map(|place| format!("?{place}")).collect();
+    let places: Vec<String> = (1..=IDS).map(|place| format!("?{place}")).collect();
     let sql = format!("SELECT id FROM messages WHERE id IN ({})", places.join(", "));
     let mut found = BTreeSet::new();
-    for some in ids.chunks(TOGETHER) {
-        let Some(last) = some.last() else { break };
-        let named: Vec<Value<'_>> = (0..TOGETHER).map(|at| Value::from(some.get(at).unwrap_or(last))).collect();
-        found.extend(tx.all(&sql, &named, |row| row.get(0))?);
+    for chunk in ids.chunks(IDS) {
+        let Some(last) = chunk.last() else { break };
+        let padded: Vec<Value<'_>> = (0..IDS).map(|at| Value::from(chunk.get(at).unwrap_or(last))).collect();
+        found.extend(tx.all(&sql, &padded, |row| row.get(0))?);
     }
     Ok(found)
 }
 
-/// The blobs that hold the content of messages of this home, in their order, after this one.
+/// Returns the blobs of this home with contents of messages, after this one, in order.
 pub fn blobs(tx: &mut Tx<'_>, home: &HomeId, after: &str, limit: u32) -> Result<Vec<String>> {
     let sql = "SELECT DISTINCT content_blob FROM messages WHERE content_blob > ?1 AND home_id = ?2 \
                ORDER BY content_blob LIMIT ?3";
     tx.all(sql, params![after, home, limit], |row| row.get(0))
 }
 
-/// How many messages of this home have their content in this blob.
+/// Returns the number of messages of this home with their content in this blob.
 pub fn naming_blob(tx: &mut Tx<'_>, home: &HomeId, blob: &str) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM messages WHERE content_blob = ?1 AND home_id = ?2";
     Ok(tx.find(sql, params![blob, home], |row| row.get(0))?.unwrap_or(0))

@@ -1,4 +1,4 @@
-//! `messaging_deliveries`: the message that a platform's message id stands for, once for each conversation.
+//! `messaging_deliveries`: the message of each platform message id, one per conversation.
 
 use duolog_types::ChatId;
 
@@ -7,8 +7,8 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// Records that a platform's id stands for a message of a conversation; false if it stands for one already, whichever chat
-/// of the conversation that is in.
+/// Records the message of a platform message id in a conversation. Returns false if the id has a message already, in
+/// any chat of the conversation.
 pub fn claim(tx: &mut Tx<'_>, place: &ChatPlace, platform_message_id: &str, message_id: i64) -> Result<bool> {
     let sql = "INSERT INTO messaging_deliveries \
                (platform, channel_id, thread_id, user_id, platform_message_id, message_id) \
@@ -19,7 +19,7 @@ pub fn claim(tx: &mut Tx<'_>, place: &ChatPlace, platform_message_id: &str, mess
     Ok(tx.execute(sql, values)? == 1)
 }
 
-/// Returns the chat and the id of the message that was delivered under this id; `None` if none was.
+/// Returns the chat and the id of the message with this platform message id. `None` if there is none.
 pub fn find(tx: &mut Tx<'_>, place: &ChatPlace, platform_message_id: &str) -> Result<Option<(ChatId, i64)>> {
     let sql = "SELECT m.session_id, m.id FROM messaging_deliveries d JOIN messaging_messages m ON m.id = d.message_id \
                WHERE d.platform = ?1 AND d.channel_id = ?2 AND d.thread_id = ?3 AND d.user_id = ?4 \

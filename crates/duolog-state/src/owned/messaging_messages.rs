@@ -1,4 +1,4 @@
-//! `messaging_messages`: what was said in chats. Their ids are their order; a clock is not.
+//! `messaging_messages`: the messages of chats, ordered by their ids and not by a clock.
 
 use duolog_types::{ChatId, ChatRole, Timestamp};
 
@@ -6,40 +6,40 @@ use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// A message that is not kept yet.
+/// A message to insert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewChatMessageRow {
     /// The chat.
     pub session_id: ChatId,
-    /// Who speaks.
+    /// The role of the sender.
     pub role: ChatRole,
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// When.
+    /// When it was sent.
     pub timestamp: Timestamp,
-    /// What the platform calls it.
+    /// The platform's message id.
     pub platform_message_id: Option<String>,
 }
 
 /// A message of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
-    /// Its id: the order within a chat.
+    /// Its id, which is also the order within a chat.
     pub id: i64,
-    /// Who speaks.
+    /// The role of the sender.
     pub role: ChatRole,
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// When.
+    /// When it was sent.
     pub timestamp: Timestamp,
-    /// What the platform calls it.
+    /// The platform's message id.
     pub platform_message_id: Option<String>,
 }
 
 row!(ChatMessage: id, role, content, timestamp, platform_message_id);
 
-/// Adds a message, after its chat counted it, and gives its id. What the platform called so before is a
-/// unique-constraint error.
+/// Inserts a message, after its chat counted it, and returns its id. A platform message id that the chat has already is
+/// a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &NewChatMessageRow) -> Result<i64> {
     let sql = "INSERT INTO messaging_messages (session_id, role, content, timestamp, platform_message_id) \
                VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
@@ -47,17 +47,17 @@ pub fn insert(tx: &mut Tx<'_>, row: &NewChatMessageRow) -> Result<i64> {
     let id = tx.find(sql, values, |row| row.get(0))?;
     id.ok_or_else(|| crate::Error::Damaged {
         what: "messaging_messages".to_owned(),
-        detail: "a message was added and has no id".to_owned(),
+        detail: "an inserted message has no id".to_owned(),
     })
 }
 
-/// The message of a chat that the platform calls so.
+/// Returns the message of a chat with this platform message id.
 pub fn find_delivered(tx: &mut Tx<'_>, chat: &ChatId, platform_message_id: &str) -> Result<Option<i64>> {
     let sql = "SELECT id FROM messaging_messages WHERE session_id = ?1 AND platform_message_id = ?2";
     tx.find(sql, params![chat, platform_message_id], |row| row.get(0))
 }
 
-/// The last messages of a chat before this one, the last first.
+/// Returns the messages of a chat before this one, newest first.
 pub fn newest(tx: &mut Tx<'_>, chat: &ChatId, before: Option<i64>, limit: u32) -> Result<Vec<ChatMessage>> {
     let sql = "SELECT id, role, content, timestamp, platform_message_id FROM messaging_messages \
                WHERE session_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";

@@ -1,4 +1,5 @@
-//! `messaging_sessions`: chats with people on platforms. Of a platform, channel, thread and user one is active.
+//! `messaging_sessions`: chats with people on platforms. A platform, channel, thread and user have at most one active
+//! chat.
 
 use duolog_types::{ChatId, SessionId, Timestamp};
 
@@ -14,16 +15,16 @@ macro_rules! columns {
     };
 }
 
-/// Where a chat takes place, and with whom.
+/// The place and the user of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatPlace {
     /// The platform, such as `slack`.
     pub platform: String,
-    /// The channel there.
+    /// The channel.
     pub channel_id: String,
-    /// The thread in it; `''` where there is none.
+    /// The thread; `''` if there is none.
     pub thread_id: String,
-    /// The person.
+    /// The user.
     pub user_id: String,
 }
 
@@ -32,26 +33,26 @@ pub struct ChatPlace {
 pub struct ChatRow {
     /// Its id.
     pub id: ChatId,
-    /// Where it takes place.
+    /// Its place and user.
     pub place: ChatPlace,
     /// The session of the agent that answers.
     pub agent_session_id: Option<SessionId>,
-    /// When it began.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When something was last said or done.
+    /// The time of the last activity.
     pub last_activity_at: Timestamp,
-    /// How many messages it has.
+    /// The number of messages.
     pub message_count: u64,
-    /// Whether it is the one that goes on.
+    /// True if it is active.
     pub active: bool,
 }
 
-/// Which chats are listed.
+/// The filter of a list of chats.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChatFilter {
-    /// Only those on this platform.
+    /// Only chats on this platform.
     pub platform: Option<String>,
-    /// Only those that go on.
+    /// Only active chats.
     pub active: bool,
 }
 
@@ -71,7 +72,7 @@ impl ChatRow {
     }
 }
 
-/// Adds a chat. A second active one at its place is a unique-constraint error.
+/// Inserts a chat. A second active chat at its place is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &ChatRow) -> Result<()> {
     let sql =
         concat!("INSERT INTO messaging_sessions (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
@@ -90,12 +91,12 @@ pub fn insert(tx: &mut Tx<'_>, row: &ChatRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// The chat with this id.
+/// Returns the chat with this id.
 pub fn find(tx: &mut Tx<'_>, id: &ChatId) -> Result<Option<ChatRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM messaging_sessions WHERE id = ?1"), params![id], ChatRow::read)
 }
 
-/// The chat that goes on at a place.
+/// Returns the active chat at a place.
 pub fn find_active(tx: &mut Tx<'_>, place: &ChatPlace) -> Result<Option<ChatRow>> {
     let sql = concat!(
         "SELECT ",
@@ -107,42 +108,42 @@ pub fn find_active(tx: &mut Tx<'_>, place: &ChatPlace) -> Result<Option<ChatRow>
     tx.find(sql, values, ChatRow::read)
 }
 
-/// The chats whose ids begin so.
+/// Returns the ids with this prefix, in order.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<ChatId>> {
     let sql = "SELECT id FROM messaging_sessions WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-    // Ids are ASCII: what starts with the prefix sorts before the prefix and the last character there is.
+    // Ids are ASCII: an id with the prefix sorts before the prefix followed by the last character.
     let end = format!("{prefix}\u{10ffff}");
     tx.all(sql, params![prefix, end, limit], |row| row.get(0))
 }
 
-/// Notes that something was done. An instant never goes back, so that a list does not either.
+/// Records activity. The timestamp never moves back, so that the order of a list is stable.
 pub fn touch(tx: &mut Tx<'_>, id: &ChatId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE messaging_sessions \
                SET last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
-/// Counts a message, before it is added: on a server those who speak at once wait for each other here, and so their
-/// messages are in the order of their ids.
+/// Counts a message, before it is inserted. On a server, concurrent senders wait for each other here, so the ids are in
+/// the order of the commits.
 pub fn count_message(tx: &mut Tx<'_>, id: &ChatId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE messaging_sessions SET message_count = message_count + 1, \
                last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
-/// Has a chat go on no longer; false where it did not.
+/// Deactivates a chat. Returns false if it is not active.
 pub fn deactivate(tx: &mut Tx<'_>, id: &ChatId) -> Result<bool> {
     let sql = "UPDATE messaging_sessions SET active = 0 WHERE id = ?1 AND active = 1";
     Ok(tx.execute(sql, params![id])? == 1)
 }
 
-/// Says which session of the agent answers; false where there is no such chat.
+/// Sets the agent's session of a chat. Returns false if the chat does not exist.
 pub fn set_agent_session(tx: &mut Tx<'_>, id: &ChatId, session: Option<&SessionId>) -> Result<bool> {
     let sql = "UPDATE messaging_sessions SET agent_session_id = ?2 WHERE id = ?1";
     Ok(tx.execute(sql, params![id, session])? == 1)
 }
 
-/// Chats after this one: the last active first, or the last begun first.
+/// Returns chats after this one: by last activity or by creation, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     filter: &ChatFilter,
@@ -154,7 +155,7 @@ pub fn list(
         PageOrder::Updated => "last_activity_at",
         PageOrder::Created => "created_at",
     };
-    // `~` is text after every instant.
+    // `~` sorts after every timestamp.
     let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id));
     let mut values = params![at, id, limit].to_vec();
     let active = if filter.active { " AND active = 1" } else { "" };

@@ -1,4 +1,4 @@
-//! Owned tables: the only record of what they hold. A rebuild never touches them (I4).
+//! Owned tables: the only record of their data. A rebuild never changes them (I4).
 
 pub mod behind;
 pub mod branches;
@@ -45,8 +45,8 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// Whether anything of a home waits to be finished: a mark, a line in the outbox, a deletion.
-pub fn is_anything_left(tx: &mut Tx<'_>, home: &HomeId) -> Result<bool> {
+/// Returns true if a home has unfinished work: a mark, a line in the outbox, or a deletion.
+pub fn has_unfinished_work(tx: &mut Tx<'_>, home: &HomeId) -> Result<bool> {
     let sql = "SELECT 1 WHERE EXISTS (SELECT 1 FROM behind WHERE home_id = ?1) \
                OR EXISTS (SELECT 1 FROM outbox_lines WHERE home_id = ?1) \
                OR EXISTS (SELECT 1 FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL) \
@@ -54,7 +54,7 @@ pub fn is_anything_left(tx: &mut Tx<'_>, home: &HomeId) -> Result<bool> {
     Ok(tx.find(sql, params![home], |_| Ok(()))?.is_some())
 }
 
-/// The longest start of a text that fits `max` bytes, cut between characters.
+/// Returns the longest prefix of a text that fits into `max` bytes, cut at a character boundary.
 fn clipped(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

@@ -1,7 +1,7 @@
-//! `idempotency`: everything that can be asked again under an operation id, and what came of it the first time.
+//! `idempotency`: every operation with an operation id, and its first answer.
 //!
-//! A change of rows has its row here in the transaction that makes the change. An append has it before its first byte is
-//! written: the row claims the place that the lines are about to take, and no other operation can claim the same one.
+//! A change of rows inserts its operation in the same transaction. An append inserts it before its first byte is
+//! written: the row claims the byte range of the lines, and no other operation can claim the same range.
 
 use duolog_types::{Epoch, OperationId, Position, SessionId, Timestamp};
 
@@ -9,7 +9,7 @@ use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// The place of an append's lines in a log.
+/// The byte range of an append's lines in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimedPlace {
     /// The log's epoch.
@@ -20,24 +20,24 @@ pub struct ClaimedPlace {
     pub to: Position,
 }
 
-/// One operation.
+/// An operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationRow {
-    /// What the id is unique within.
+    /// The scope within which the id is unique.
     pub scope: String,
     /// The operation's id.
     pub operation_id: OperationId,
-    /// The hash of the request: the same id with another request is refused by the caller.
+    /// The hash of the request. The caller refuses the same id with another request.
     pub request_hash: [u8; 32],
-    /// The answer as JSON. `None` for an append: there the place is the answer.
+    /// The answer as JSON. `None` for an append, whose answer is its place.
     pub answer: Option<String>,
     /// When it was first tried.
     pub created_at: Timestamp,
     /// The session of an append.
     pub session_id: Option<SessionId>,
-    /// The lines of an append that stand before its place: a write that a crash cut short left them.
+    /// The number of lines of an append that are before its place: a write that was cut short by a crash left them.
     pub lines_done: u64,
-    /// The place of the other lines of an append. `None` while they have none.
+    /// The place of the remaining lines of an append. `None` while they have none.
     pub place: Option<ClaimedPlace>,
 }
 
@@ -69,13 +69,13 @@ impl OperationRow {
     }
 }
 
-/// The operation, if it was ever tried.
+/// Returns the operation, if it was ever tried.
 pub fn find(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Option<OperationRow>> {
     tx.find(select!("WHERE scope = ?1 AND operation_id = ?2"), params![scope, operation], OperationRow::read)
 }
 
-/// Adds an operation. Its instant is not before that of any other: they are in the order in which they came, whatever the
-/// clock says. A taken id or place is a unique-constraint error.
+/// Inserts an operation. Its timestamp is not before any other: the rows are in the order of insertion, whatever the
+/// clock says. An id or place that is taken is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
     let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, answer, created_at, session_id, lines_done, \
                epoch, from_position, to_position) VALUES (?1, ?2, ?3, ?4, \
@@ -97,14 +97,14 @@ pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// Claims a place for the lines of an append that has none. Returns false if it has one by now, or is gone.
+/// Claims a place for the lines of an append that has none. Returns false if it has one now, or does not exist.
 pub fn claim(tx: &mut Tx<'_>, scope: &str, operation: &OperationId, place: ClaimedPlace) -> Result<bool> {
     let sql = "UPDATE idempotency SET epoch = ?3, from_position = ?4, to_position = ?5 \
                WHERE scope = ?1 AND operation_id = ?2 AND epoch IS NULL AND answer IS NULL";
     Ok(tx.execute(sql, params![scope, operation, place.epoch, place.from, place.to])? == 1)
 }
 
-/// Takes back the claim of an append, of whose lines so many stand; one without any is forgotten.
+/// Releases the claim of an append of which `lines_done` lines are written. If there are none, the row is deleted.
 pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<bool> {
     let Some(place) = row.place else { return Ok(false) };
     let values = |lines| params![&row.scope, &row.operation_id, place.epoch, place.from, lines].to_vec();
@@ -117,12 +117,13 @@ pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<b
     Ok(tx.execute(&format!("{sql}{of_row}"), &values(lines_done))? == 1)
 }
 
-/// Forgets an operation whose change is taken back.
+/// Deletes an operation whose change is rolled back.
 pub fn forget(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<()> {
     tx.execute("DELETE FROM idempotency WHERE scope = ?1 AND operation_id = ?2", params![scope, operation]).map(drop)
 }
 
-/// Keeps the appends that were done in a session under another scope, without their places. The last of several holds.
+/// Moves the finished appends of a session to another scope, without their places. If an id occurs more than once, the
+/// last one is kept.
 pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str) -> Result<()> {
     let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, created_at) \
                SELECT ?2, operation_id, request_hash, created_at FROM idempotency \
@@ -132,7 +133,7 @@ pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str) -> Result<()> {
     tx.execute(sql, params![session, scope]).map(drop)
 }
 
-/// Returns true if an operation of the scope has an id below this one: `id/…`.
+/// Returns true if an operation of the scope has an id that begins with `operation/`.
 pub fn any_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<bool> {
     let sql = "SELECT 1 FROM idempotency WHERE scope = ?1 AND operation_id >= ?2 AND operation_id < ?3 LIMIT 1";
     // The character after the slash ends the range.
@@ -140,29 +141,29 @@ pub fn any_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Resul
     Ok(tx.find(sql, params![scope, &from, &to], |_| Ok(()))?.is_some())
 }
 
-/// The operations of an epoch of a log whose places end behind `end`, in the order of their places.
+/// Returns the operations in an epoch of a log whose places end after `end`, in the order of their places.
 pub fn beyond(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, end: Position) -> Result<Vec<OperationRow>> {
     let sql = select!("WHERE session_id = ?1 AND epoch = ?2 AND to_position > ?3 ORDER BY from_position");
     tx.all(sql, params![session, epoch, end], OperationRow::read)
 }
 
-/// The end of the furthest place that was claimed in an epoch of a log; the first position if there is none.
+/// Returns the end of the last claimed place in an epoch of a log; 0 if there is none.
 pub fn claimed_to(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<Position> {
     let sql = "SELECT to_position FROM idempotency WHERE session_id = ?1 AND epoch = ?2 AND to_position IS NOT NULL \
                ORDER BY from_position DESC LIMIT 1";
     Ok(tx.find(sql, params![session, epoch], |row| row.get(0))?.unwrap_or(Position::ZERO))
 }
 
-/// Whether an operation was first tried before `at`.
+/// Returns true if an operation was first tried before `at`.
 pub fn any_before(tx: &mut Tx<'_>, at: Timestamp) -> Result<bool> {
     let sql = "SELECT 1 FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT 1";
     Ok(tx.find(sql, params![at], |_| Ok(()))?.is_some())
 }
 
-/// Forgets up to `limit` operations that were first tried before `at`, and never one of the `kept` newest. Returns how many.
+/// Deletes up to `limit` operations that were first tried before `at`, but none of the `kept` newest. Returns how many.
 pub fn expire(tx: &mut Tx<'_>, at: Timestamp, kept: u32, limit: u32) -> Result<usize> {
-    // Where there are fewer, nothing is older than nothing. Which of several came first is not known if their instants are
-    // equal, and none of them goes.
+    // With fewer than `kept` rows the inner SELECT is NULL and nothing is deleted. The order of rows with equal
+    // timestamps is unknown, so none of them is deleted.
     let sql = "DELETE FROM idempotency WHERE (scope, operation_id) IN \
                (SELECT scope, operation_id FROM idempotency WHERE created_at < ?1 AND created_at < \
                (SELECT created_at FROM idempotency ORDER BY created_at DESC LIMIT 1 OFFSET ?3) \

@@ -1,4 +1,4 @@
-//! `outbox_lines`: lines that committed transitions owe to logs (R2).
+//! `outbox_lines`: lines about committed transitions that must be appended to logs (R2).
 
 use duolog_types::limits::REASON_BYTES_MAX;
 use duolog_types::{Epoch, HomeId, OutboxId, Position, SessionId, Timestamp};
@@ -8,12 +8,12 @@ use crate::engine::{Sql, Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// A line to be copied to a session's log.
+/// A line to append to a session's log.
 #[derive(Debug, Clone, Copy)]
 pub struct NewOutbox<'l> {
-    /// The line's own `uuid`.
+    /// The `uuid` of the line.
     pub uuid: OutboxId,
-    /// Whose log.
+    /// The session of the log.
     pub session_id: &'l SessionId,
     /// The line, without its newline.
     pub line: &'l str,
@@ -21,16 +21,16 @@ pub struct NewOutbox<'l> {
     pub created_at: Timestamp,
 }
 
-/// A line that waits.
+/// A pending line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
-    /// The home that owns the log, and alone drains to it (R9).
+    /// The home that has the log. Only it appends the line (R9).
     pub home_id: HomeId,
-    /// Whose log.
+    /// The session of the log.
     pub session_id: SessionId,
-    /// Its place among those that wait for that log. It may come again once the line is gone.
+    /// Its order among the pending lines of that log. The number may be reused after the row is deleted.
     pub seq: i64,
-    /// The line's own `uuid`.
+    /// The `uuid` of the line.
     pub uuid: OutboxId,
     /// The log's epoch when the row was written.
     pub epoch: Epoch,
@@ -38,9 +38,9 @@ pub struct OutboxRow {
     pub floor: Position,
     /// When the transition happened.
     pub created_at: Timestamp,
-    /// How often copying failed.
+    /// The number of failed attempts.
     pub attempts: u64,
-    /// Why it failed last.
+    /// The last error.
     pub last_error: Option<String>,
     /// The line, without its newline.
     pub line: String,
@@ -48,14 +48,14 @@ pub struct OutboxRow {
 
 row!(OutboxRow: home_id, session_id, seq, uuid, epoch, floor, created_at, attempts, last_error, line);
 
-/// What a line that waits is known by.
+/// The key of a pending line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxKey {
-    /// The home that owns the log.
+    /// The home that has the log.
     pub home_id: HomeId,
-    /// Whose log.
+    /// The session of the log.
     pub session_id: SessionId,
-    /// The line's own `uuid`.
+    /// The `uuid` of the line.
     pub uuid: OutboxId,
 }
 
@@ -65,9 +65,9 @@ impl From<&OutboxRow> for OutboxKey {
     }
 }
 
-/// The statement of [`insert`], with the place in the order as each engine gives it.
+/// The statement of [`insert`], with each engine's expression for `seq`.
 ///
-/// The checkpoint of the fold is synced, and so the line, which does not exist yet, cannot stand before it.
+/// `floor` is the fold's checkpoint: it is synced, and the line does not exist yet, so the line cannot be before it.
 macro_rules! insert {
     ($seq:literal) => {
         concat!(
@@ -80,9 +80,11 @@ macro_rules! insert {
     };
 }
 
-/// Adds a line, in the transaction of the row that it tells of. False where there is no such session, or no longer.
+/// Inserts a line, in the transaction of the row that it describes. Returns false if the session does not exist or is
+/// deleted.
 pub fn insert(tx: &mut Tx<'_>, row: &NewOutbox<'_>) -> Result<bool> {
-    // One writer at a time: the last place is known. On a server it would be fought for, and a number is drawn.
+    // SQLite has one writer at a time, so the next number is known. On a server it comes from a sequence, to avoid
+    // conflicts.
     let counted = insert!(
         "COALESCE((SELECT o.seq + 1 FROM outbox_lines o WHERE o.home_id = s.home_id AND o.session_id = s.id \
          ORDER BY o.seq DESC LIMIT 1), 0)"
@@ -91,34 +93,35 @@ pub fn insert(tx: &mut Tx<'_>, row: &NewOutbox<'_>) -> Result<bool> {
     Ok(tx.execute(sql, params![row.session_id, row.uuid, row.created_at, row.line])? == 1)
 }
 
-/// The first lines that wait for a session, in order.
+/// Returns the first pending lines of a session, in order.
 pub fn pending(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, limit: u32) -> Result<Vec<OutboxRow>> {
     let sql = "SELECT home_id, session_id, seq, uuid, epoch, floor, created_at, attempts, last_error, line \
                FROM outbox_lines WHERE home_id = ?1 AND session_id = ?2 ORDER BY seq LIMIT ?3";
     tx.all(sql, params![home, session, limit], OutboxRow::read)
 }
 
-/// The sessions of a home for which lines wait, and how many.
+/// Returns the sessions of a home with pending lines, and the number of lines.
 pub fn waiting(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<(SessionId, u64)>> {
     let sql = "SELECT session_id, COUNT(*) FROM outbox_lines WHERE home_id = ?1 GROUP BY session_id \
                ORDER BY session_id LIMIT ?2";
     tx.all(sql, params![home, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Forgets lines that are in their log and synced. Returns how many there were.
+/// Deletes lines that are in their log and synced. Returns how many were deleted.
 pub fn delete(tx: &mut Tx<'_>, lines: &[OutboxKey]) -> Result<usize> {
     let sql = "DELETE FROM outbox_lines WHERE home_id = ?1 AND session_id = ?2 AND uuid = ?3";
     lines
         .iter()
-        .try_fold(0, |gone, line| Ok(gone + tx.execute(sql, params![line.home_id, &line.session_id, line.uuid])?))
+        .try_fold(0, |deleted, line| Ok(deleted + tx.execute(sql, params![line.home_id, &line.session_id, line.uuid])?))
 }
 
-/// Forgets the lines that wait for a log which is taken away. Returns how many there were.
+/// Deletes the pending lines of a log that is deleted. Returns how many were deleted.
 pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<usize> {
     tx.execute("DELETE FROM outbox_lines WHERE session_id = ?1", params![session])
 }
 
-/// Notes that copying a line failed, and why, cut to what a row holds: a long reason must not make the note fail too.
+/// Records a failed attempt and its reason. The reason is truncated to the row's limit, so that recording it cannot
+/// fail too.
 pub fn note_failure(tx: &mut Tx<'_>, line: &OutboxKey, reason: &str) -> Result<()> {
     let sql = "UPDATE outbox_lines SET attempts = attempts + 1, last_error = ?4 \
                WHERE home_id = ?1 AND session_id = ?2 AND uuid = ?3";
@@ -126,7 +129,7 @@ pub fn note_failure(tx: &mut Tx<'_>, line: &OutboxKey, reason: &str) -> Result<(
     tx.execute(sql, params![line.home_id, &line.session_id, line.uuid, reason]).map(drop)
 }
 
-/// How many lines wait, in all homes.
+/// Returns the number of pending lines of all homes.
 pub fn count(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(tx.find("SELECT COUNT(*) FROM outbox_lines", &[], |row| row.get(0))?.unwrap_or_default())
 }

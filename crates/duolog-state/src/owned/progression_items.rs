@@ -1,4 +1,5 @@
-//! `progression_items`: which message stands where in a progression. What a progression sees of its parent is not here.
+//! `progression_items`: the messages of a progression by position. Items that a progression sees through its parent are
+//! not here.
 
 use std::sync::LazyLock;
 
@@ -9,14 +10,14 @@ use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
 use crate::params;
 
-/// An item as a conversation is read: what cannot be read of it is said, and hides no other.
+/// An item of a conversation. An item that cannot be read is reported in `content` and does not hide others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemRow {
-    /// Its place.
+    /// Its position.
     pub ord: u64,
     /// The message.
     pub message_id: MessageId,
-    /// What it says, or what is wrong with it.
+    /// Its content, or the reason why it cannot be read.
     pub content: Result<Content, String>,
 }
 
@@ -27,24 +28,25 @@ impl ItemRow {
     }
 }
 
-/// The same, where the driver has it: for what is looked at one by one.
+/// An item, borrowed from the driver.
 #[derive(Debug)]
 pub struct ItemRef<'r> {
-    /// Its place.
+    /// Its position.
     pub ord: u64,
     /// The message.
     pub message_id: &'r str,
-    /// What it says, or what is wrong with it.
+    /// Its content, or the reason why it cannot be read.
     pub content: Result<ContentRef<'r>, String>,
 }
 
-/// Puts a message at a place. A place that is taken, or a message that is there already, is a unique-constraint error.
+/// Inserts a message at a position. A position that is taken, or a message that is in the progression, is a
+/// unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64, message: &MessageId) -> Result<()> {
     let sql = "INSERT INTO progression_items (progression_id, ord, message_id) VALUES (?1, ?2, ?3)";
     tx.execute(sql, params![progression, ord, message]).map(drop)
 }
 
-/// The rows of one statement that puts many: fewer statements, and on a server fewer answers to wait for.
+/// The rows per INSERT: fewer statements, and fewer round trips on a server.
 const ROWS: usize = 32;
 
 static INSERT_MANY: LazyLock<String> = LazyLock::new(|| {
@@ -52,12 +54,12 @@ static INSERT_MANY: LazyLock<String> = LazyLock::new(|| {
     format!("INSERT INTO progression_items (progression_id, ord, message_id) VALUES {}", rows.join(", "))
 });
 
-/// Puts messages one behind the other, the first at a place.
+/// Inserts messages at consecutive positions, from `from` on.
 pub fn insert_all(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, messages: &[MessageId]) -> Result<()> {
     let (many, rest) = messages.as_chunks::<ROWS>();
     let mut ord = from;
-    for some in many {
-        let places = some.iter().zip(ord..).flat_map(|(message, ord)| [ord.into(), message.into()]);
+    for chunk in many {
+        let places = chunk.iter().zip(ord..).flat_map(|(message, ord)| [ord.into(), message.into()]);
         let values: Vec<Value<'_>> = std::iter::once(progression.into()).chain(places).collect();
         tx.execute(&*INSERT_MANY, &values)?;
         ord += ROWS as u64;
@@ -65,7 +67,8 @@ pub fn insert_all(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, messa
     rest.iter().zip(ord..).try_for_each(|(message, ord)| insert(tx, progression, ord, message))
 }
 
-/// Puts a message at the end of a progression without a parent; one that is there already stays where it is.
+/// Appends a message to a progression without a parent and returns its position. A message that is there keeps its
+/// position.
 pub fn push(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<u64> {
     if let Some(ord) = ord_of(tx, progression, message)? {
         return Ok(ord);
@@ -75,35 +78,35 @@ pub fn push(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -
     Ok(tx.find(sql, params![progression, message], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// Where a message stands in a progression itself.
+/// Returns the position of a message in a progression itself.
 pub fn ord_of(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<Option<u64>> {
     let sql = "SELECT ord FROM progression_items WHERE message_id = ?1 AND progression_id = ?2";
     tx.find(sql, params![message, progression], |row| row.get(0))
 }
 
-/// The messages from one place to before another, the first first.
+/// Returns the messages from `from` to before `to`, in order.
 pub fn ids(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64) -> Result<Vec<MessageId>> {
     let sql = "SELECT message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 AND ord < ?3 \
                ORDER BY ord";
     tx.all(sql, params![progression, from, to], |row| row.get(0))
 }
 
-/// The items from one place to before another, the last first, with what they say.
+/// Returns the items from `from` to before `to` with their contents, newest first.
 pub fn newest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
     tx.all(NEWEST, params![progression, from, to, limit], ItemRow::read)
 }
 
-/// The items from one place to before another, the first first, handed out one by one.
+/// Calls `each` for the items from `from` to before `to`, in order.
 pub fn each(
     tx: &mut Tx<'_>,
     progression: &ProgressionId,
     (from, to): (u64, u64),
     each: &mut dyn FnMut(ItemRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (mut at, mut by_place) = (from, true);
+    let (mut at, mut by_rowid) = (from, true);
     while at < to {
         let (mut seen, mut found) = (0, 0);
-        let sqlite = if by_place { SOME_BY_PLACE } else { SOME };
+        let sqlite = if by_rowid { SOME_BY_ROWID } else { SOME };
         tx.query_each(Sql::each(sqlite, ALL), params![progression, at, to], &mut |row| {
             let near = row.text_bytes(2).map(|text| text.map(ContentRef::Text));
             found += u32::from(matches!(near, Ok(Some(_))));
@@ -116,8 +119,8 @@ pub fn each(
         if seen == 0 {
             break;
         }
-        // Where most are elsewhere, the next ones are looked for by their ids at once.
-        by_place = !by_place || found * 2 >= seen;
+        // If most were not found by rowid, look up the next ones by id only.
+        by_rowid = !by_rowid || found * 2 >= seen;
     }
     Ok(())
 }
@@ -134,14 +137,14 @@ macro_rules! each {
     };
 }
 
-/// What [`each`] gives out: all at once by a server, so that it is not asked again and again.
+/// The statement of [`each`] on a server: all rows in one query.
 const ALL: &str = each!("NULL", "LEFT JOIN messages m ON m.id = i.message_id");
 
 const SOME: &str = concat!(each!("NULL", "LEFT JOIN messages m ON m.id = i.message_id"), " LIMIT 256");
 
-/// Messages that were added one behind the other are so in the table too: each is looked for where it would be then, a
-/// step from the one before, and by its id only where another is there.
-const SOME_BY_PLACE: &str = concat!(
+/// Messages that were inserted together have consecutive rowids. So each message is first looked up at the rowid after
+/// the previous one, and by its id only if another message is there.
+const SOME_BY_ROWID: &str = concat!(
     each!(
         "near.content",
         "LEFT JOIN messages near ON near.rowid = i.ord + (\
@@ -152,7 +155,7 @@ const SOME_BY_PLACE: &str = concat!(
     " LIMIT 256"
 );
 
-/// The items from one place to before another, the first first, with what they say.
+/// Returns the items from `from` to before `to` with their contents, oldest first.
 pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
     tx.all(OLDEST, params![progression, from, to, limit], ItemRow::read)
 }
@@ -165,39 +168,39 @@ const NEWEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.h
                       LEFT JOIN messages m ON m.id = i.message_id \
                       WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord DESC LIMIT ?4";
 
-/// How the engine says that it answers [`newest`], a line per step: for holding it to its index.
+/// Returns the engine's plan for [`newest`], a line per step, for a test that it uses its index.
 pub fn explain_newest(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<Vec<String>> {
     let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {NEWEST}"), format!("EXPLAIN (COSTS OFF) {NEWEST}"));
     tx.all(Sql::each(&sqlite, &postgres), params![progression, 0_u64, 9_u64, 9_u32], |row| row.get(row.width() - 1))
 }
 
-/// The messages from a place on, the last first.
+/// Returns the messages from a position on, newest first.
 pub fn tail(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, limit: u32) -> Result<Vec<(u64, MessageId)>> {
     let sql = "SELECT ord, message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 \
                ORDER BY ord DESC LIMIT ?3";
     tx.all(sql, params![progression, from, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Takes the items from a place on off the end; says how many.
+/// Deletes the items from a position on. Returns how many.
 pub fn delete_from(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64) -> Result<usize> {
     tx.execute("DELETE FROM progression_items WHERE progression_id = ?1 AND ord >= ?2", params![progression, ord])
 }
 
-/// How many items from one place to before another a summary may stand for.
+/// Returns the number of items from `from` to before `to` that a summary may replace.
 pub fn count_compactable(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM progression_items i JOIN messages m ON m.id = i.message_id \
                WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 AND m.compactable = 1";
     Ok(tx.find(sql, params![progression, from, to], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// The places of a progression itself and what stands there, the first first, from a place on.
+/// Returns the positions and messages of a progression itself from a position on, in order.
 pub fn from(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64, limit: u32) -> Result<Vec<(u64, MessageId)>> {
     let sql = "SELECT ord, message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 \
                ORDER BY ord LIMIT ?3";
     tx.all(sql, params![progression, ord, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Every place of a message.
+/// Returns every position of a message.
 pub fn places(tx: &mut Tx<'_>, message: &MessageId) -> Result<Vec<(ProgressionId, u64)>> {
     let sql = "SELECT progression_id, ord FROM progression_items WHERE message_id = ?1";
     tx.all(sql, params![message], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -1,9 +1,9 @@
-//! `progressions`: sequences of messages that share what they have in common.
+//! `progressions`: sequences of messages that share their common prefix.
 //!
-//! A history is what the parent has below `base_ord`, then a progression's own items from there on; its places are dense
-//! from 0. A parent is always the nearest that holds the item before `base_ord`: so every step to a parent passes an
-//! item, and whoever sees items of a progression sees them through one of its children. What someone else sees is never
-//! taken away: a history that is cut there goes on in a new progression.
+//! A history is the parent's history below `base_ord`, then the progression's own items from there on. Its positions
+//! are dense from 0. A parent is always the nearest progression that has the item before `base_ord`. So every step to a
+//! parent passes an item, and a history sees items of a progression only through one of its children. Items that
+//! another history sees are never deleted: a history that is truncated there continues in a new progression.
 
 use duolog_types::{MessageId, ProgressionId, SessionId, Timestamp};
 
@@ -12,10 +12,10 @@ use crate::engine::{Row, Tx};
 use crate::error::{Error, Result};
 use crate::params;
 
-/// The items that are taken away at a time, so that memory does not grow with them.
-const TAKEN: u32 = 256;
+/// The number of items deleted at a time, so that memory use is bounded.
+const DELETED: u32 = 256;
 
-/// The columns of a progression `p`, and where its history ends.
+/// The columns of a progression `p` and the end of its history.
 macro_rules! columns {
     () => {
         "p.id, p.created_at, p.session_id, p.parent_id, p.base_ord, COALESCE((SELECT i.ord + 1 \
@@ -24,31 +24,31 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// A progression, and where its history ends.
+/// A progression and the end of its history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressionRow {
     /// Its id.
     pub id: ProgressionId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// The session that it goes with; none for an inbox.
+    /// Its session. `None` for an inbox.
     pub session_id: Option<SessionId>,
-    /// The progression that has what comes before.
+    /// The progression with the items before its own.
     pub parent_id: Option<ProgressionId>,
-    /// Where its own items begin.
+    /// The position of its first own item.
     pub base_ord: u64,
-    /// Where its history ends: how many items that has.
+    /// The end of its history: the number of items.
     pub end: u64,
 }
 
 impl ProgressionRow {
-    /// An empty progression.
+    /// Returns an empty progression.
     pub fn new(session: Option<&SessionId>, at: Timestamp) -> Self {
         let session_id = session.cloned();
         Self { id: ProgressionId::new(), created_at: at, session_id, parent_id: None, base_ord: 0, end: 0 }
     }
 
-    /// Reads one whose columns begin at this one.
+    /// Reads a progression whose columns begin at `first`.
     pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
         Ok(Self {
             id: row.get(first)?,
@@ -61,48 +61,51 @@ impl ProgressionRow {
     }
 }
 
-/// A stretch of a history, in one progression.
+/// A segment of a history, in one progression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Which progression holds it.
+    /// The progression that has it.
     pub progression: ProgressionId,
-    /// Its first place.
+    /// Its first position.
     pub from: u64,
-    /// The place after its last.
+    /// The position after its last.
     pub to: u64,
 }
 
-/// Adds a progression. Where it ends is told by its items.
+/// Inserts a progression. `end` is not stored: it follows from the items.
 pub fn insert(tx: &mut Tx<'_>, row: &ProgressionRow) -> Result<()> {
     let sql = "INSERT INTO progressions (id, created_at, session_id, parent_id, base_ord) VALUES (?1, ?2, ?3, ?4, ?5)";
     let values = params![&row.id, row.created_at, row.session_id.as_ref(), row.parent_id.as_ref(), row.base_ord];
     tx.execute(sql, values).map(drop)
 }
 
-/// The progression with this id.
+/// Returns the progression with this id.
 pub fn find(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<Option<ProgressionRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM progressions p WHERE p.id = ?1");
     tx.find(sql, params![id], |row| ProgressionRow::read(row, 0))
 }
 
-/// The progression with this id, which some row names.
+/// Returns the progression with this id, which a row references. It is an error if it does not exist.
 pub fn get(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<ProgressionRow> {
     find(tx, id)?.ok_or_else(|| missing(id))
 }
 
-/// What is wrong where a row names a progression that is not there.
+/// Returns the error for a reference to a progression that does not exist.
 pub(super) fn missing(id: &ProgressionId) -> Error {
-    Error::Damaged { what: format!("progression {id}"), detail: "a row names it, and it is not there".to_owned() }
+    Error::Damaged {
+        what: format!("progression {id}"),
+        detail: "a row references it, but it does not exist".to_owned(),
+    }
 }
 
-/// The progressions of a session, each behind the one that it goes on from, after this one.
+/// Returns the progressions of a session after this one, each after its parent.
 pub fn of_session(
     tx: &mut Tx<'_>,
     session: &SessionId,
     after: Option<(u64, &ProgressionId)>,
     limit: u32,
 ) -> Result<Vec<ProgressionRow>> {
-    // A parent holds the item before, so its own begin earlier.
+    // A parent has the item before, so its base is lower.
     let sql = concat!(
         "SELECT ",
         columns!(),
@@ -112,9 +115,9 @@ pub fn of_session(
     tx.all(sql, params![session, base_ord, id, limit], |row| ProgressionRow::read(row, 0))
 }
 
-/// Puts a message at the end of a history and says where it stands; one that the history holds stays where it is.
+/// Appends a message to a history and returns its position. A message that the history has keeps its position.
 ///
-/// `head` is brought up to date. A message that was just made is `fresh`: it stands nowhere yet, and is not looked for.
+/// `head` is updated. `fresh` tells that the message was just created, so that the search for it is skipped.
 pub fn append(tx: &mut Tx<'_>, head: &mut ProgressionRow, message: &MessageId, fresh: Fresh) -> Result<u64> {
     if fresh == Fresh::No
         && let Some(ord) = place_of(tx, head, message)?
@@ -127,23 +130,23 @@ pub fn append(tx: &mut Tx<'_>, head: &mut ProgressionRow, message: &MessageId, f
     Ok(ord)
 }
 
-/// Puts messages that were just made at the end of a history, which is brought up to date.
+/// Appends messages that were just created to a history and updates `head`.
 pub fn append_new(tx: &mut Tx<'_>, head: &mut ProgressionRow, messages: &[MessageId]) -> Result<()> {
     progression_items::insert_all(tx, &head.id, head.end, messages)?;
     head.end += messages.len() as u64;
     Ok(())
 }
 
-/// Whether a message can stand anywhere yet.
+/// Tells whether a message was just created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fresh {
-    /// It was made in this transaction, under a new id.
+    /// It was created in this transaction, with a new id. No progression has it.
     Yes,
-    /// It may.
+    /// A progression may have it.
     No,
 }
 
-/// The progressions that hold a part of a history, the oldest first.
+/// Returns the segments of a range of a history, oldest first.
 pub fn segments(tx: &mut Tx<'_>, head: &ProgressionRow, from: u64, to: u64) -> Result<Vec<Segment>> {
     let mut found = Vec::new();
     let (mut at, mut end) = (head.clone(), to.min(head.end));
@@ -159,7 +162,7 @@ pub fn segments(tx: &mut Tx<'_>, head: &ProgressionRow, from: u64, to: u64) -> R
     Ok(found)
 }
 
-/// Where a history holds a message.
+/// Returns the position of a message in a history.
 pub fn place_of(tx: &mut Tx<'_>, head: &ProgressionRow, message: &MessageId) -> Result<Option<u64>> {
     let places = progression_items::places(tx, message)?;
     if places.is_empty() {
@@ -177,7 +180,7 @@ pub fn place_of(tx: &mut Tx<'_>, head: &ProgressionRow, message: &MessageId) -> 
     }
 }
 
-/// Begins a history that has the first `at` items of another, and copies nothing. It is not longer than that one.
+/// Creates a history with the first `at` items of another, without copying. `at` is at most that history's length.
 pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Timestamp) -> Result<ProgressionRow> {
     let parent_id = holder(tx, head, at)?;
     let row = ProgressionRow { parent_id, base_ord: at, end: at, ..ProgressionRow::new(head.session_id.as_ref(), now) };
@@ -185,10 +188,10 @@ pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Timestamp) -> 
     Ok(row)
 }
 
-/// Cuts a branch's history to its first `to` items, and says which progression the branch has then.
+/// Truncates a branch's history to its first `to` items and returns the branch's progression afterwards.
 ///
-/// Nobody else's history changes. What nobody sees any more is removed, messages included; `pool` is the progression of
-/// what is on no branch of the session.
+/// No other history changes. Items and messages that no history sees any more are deleted. `pool` is the session's own
+/// progression, for messages that are on no branch.
 pub fn cut(
     tx: &mut Tx<'_>,
     head: &ProgressionRow,
@@ -199,7 +202,7 @@ pub fn cut(
     if to >= head.end {
         return Ok(head.id.clone());
     }
-    if is_seen_beyond(tx, &head.id, to.max(head.base_ord))? {
+    if is_shared_beyond(tx, &head.id, to.max(head.base_ord))? {
         let next = fork(tx, head, to, now)?;
         branches::follow(tx, &head.id, &next.id)?;
         collect(tx, &head.id, pool)?;
@@ -217,19 +220,20 @@ pub fn cut(
     Ok(head.id.clone())
 }
 
-/// Removes the conversations of a session: branches, their inboxes, progressions, and the messages that nothing else names.
+/// Deletes the conversations of a session: branches, their inboxes, progressions, and messages that nothing else
+/// references.
 pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     let of_branches = "DELETE FROM compactions WHERE branch_id IN (SELECT id FROM branches WHERE session_id = ?1)";
     tx.execute(of_branches, params![session])?;
     inboxes::remove_of_branches(tx, session)?;
     tx.execute("DELETE FROM branches WHERE session_id = ?1", params![session])?;
     pool_segments::remove_of(tx, session)?;
-    // Where several hold a message, the last of them takes it along.
+    // A message in several progressions is deleted with the last of them.
     let mut after = String::new();
     loop {
         let sql = "SELECT p.id FROM progressions p WHERE p.session_id = ?1 AND p.id > ?2 AND EXISTS \
                    (SELECT 1 FROM progression_items i WHERE i.progression_id = p.id) ORDER BY p.id LIMIT ?3";
-        let ids: Vec<ProgressionId> = tx.all(sql, params![session, &after, TAKEN], |row| row.get(0))?;
+        let ids: Vec<ProgressionId> = tx.all(sql, params![session, &after, DELETED], |row| row.get(0))?;
         let Some(last) = ids.last() else { break };
         after = last.to_string();
         ids.iter().try_for_each(|id| drop_items(tx, id, 0, None))?;
@@ -237,13 +241,13 @@ pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("DELETE FROM progressions WHERE session_id = ?1", params![session]).map(drop)
 }
 
-/// Removes the progression of an inbox, with the messages that nothing names then.
+/// Deletes the progression of an inbox and the messages that nothing else references.
 pub(super) fn remove_inbox(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<()> {
     drop_items(tx, id, 0, None)?;
     tx.execute("DELETE FROM progressions WHERE id = ?1", params![id]).map(drop)
 }
 
-/// The nearest progression that holds the item before a place of a history; none before the first.
+/// Returns the nearest progression with the item before a position of a history. `None` for position 0.
 fn holder(tx: &mut Tx<'_>, head: &ProgressionRow, ord: u64) -> Result<Option<ProgressionId>> {
     if ord == 0 {
         return Ok(None);
@@ -256,13 +260,14 @@ fn holder(tx: &mut Tx<'_>, head: &ProgressionRow, ord: u64) -> Result<Option<Pro
     Ok(Some(at.id))
 }
 
-/// Whether another history sees items of a progression from a place on.
-fn is_seen_beyond(tx: &mut Tx<'_>, id: &ProgressionId, ord: u64) -> Result<bool> {
+/// Returns true if another history sees items of a progression from a position on.
+fn is_shared_beyond(tx: &mut Tx<'_>, id: &ProgressionId, ord: u64) -> Result<bool> {
     let sql = "SELECT 1 FROM progressions WHERE parent_id = ?1 AND base_ord > ?2 LIMIT 1";
     Ok(tx.find(sql, params![id, ord], |_| Ok(()))?.is_some())
 }
 
-/// Removes of progressions that no branch has what none of their children sees, and those that have none.
+/// Deletes the items that no child sees, from progressions that are the end of no branch; deletes those without
+/// children.
 fn collect(tx: &mut Tx<'_>, id: &ProgressionId, pool: Option<&ProgressionId>) -> Result<()> {
     let mut id = id.clone();
     while !branches::is_at(tx, &id)? {
@@ -279,24 +284,24 @@ fn collect(tx: &mut Tx<'_>, id: &ProgressionId, pool: Option<&ProgressionId>) ->
     Ok(())
 }
 
-/// Takes the items from a place on off a progression, with the messages that nothing names then.
+/// Deletes the items of a progression from a position on, and the messages that nothing else references.
 fn drop_items(tx: &mut Tx<'_>, id: &ProgressionId, from: u64, pool: Option<&ProgressionId>) -> Result<()> {
     loop {
-        let mut taken = progression_items::tail(tx, id, from, TAKEN)?;
-        taken.reverse();
-        let Some((lowest, _)) = taken.first() else { return Ok(()) };
+        let mut deleted = progression_items::tail(tx, id, from, DELETED)?;
+        deleted.reverse();
+        let Some((lowest, _)) = deleted.first() else { return Ok(()) };
         let lowest = *lowest;
         let before = pool.map_or(Ok(None), |_| pool_segments::beyond(tx, id, lowest))?;
         progression_items::delete_from(tx, id, lowest)?;
-        let ids: Vec<MessageId> = taken.iter().map(|(_, message)| message.clone()).collect();
-        if messages::remove_unnamed(tx, &ids, pool)? == ids.len() {
-            taken.clear();
+        let ids: Vec<MessageId> = deleted.iter().map(|(_, message)| message.clone()).collect();
+        if messages::remove_unreferenced(tx, &ids, pool)? == ids.len() {
+            deleted.clear();
         } else {
             let left = messages::existing(tx, &ids)?;
-            taken.retain(|(_, message)| left.contains(message));
+            deleted.retain(|(_, message)| left.contains(message));
         }
         if let Some((pool, before)) = pool.zip(before) {
-            pool_segments::follow(tx, &before, lowest, (pool, &taken))?;
+            pool_segments::follow(tx, &before, lowest, (pool, &deleted))?;
         }
     }
 }

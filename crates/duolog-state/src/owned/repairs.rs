@@ -1,4 +1,4 @@
-//! `repairs`: what was found wrong with logs and what was done about it. The record outlives its session.
+//! `repairs`: damage and losses found in logs, and what was done about them. Rows outlive their session.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,37 +11,37 @@ use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// What was found or done.
+/// A finding or an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RepairAction {
-    /// A last line that was whole got its newline.
+    /// A complete last line got its newline.
     Completed,
     /// A torn tail was cut off and saved.
     Quarantined,
-    /// A torn tail that could not be cut was closed with a newline.
+    /// A torn tail that could not be cut off got a newline.
     Terminated,
-    /// The log is shorter than it was.
+    /// The log is shorter than recorded.
     Shorter,
     /// Another file is at the log's path.
     Replaced,
-    /// The log is gone.
+    /// The log file does not exist.
     Missing,
-    /// The disk failed a writer, and what could be read of the log was copied into a new file.
+    /// The disk failed during a write, and the readable part of the log was copied into a new file.
     Rewritten,
-    /// Sealed bytes are not what they were.
+    /// Sealed bytes have changed.
     Unsealed,
     /// The session was deleted with its log.
     Deleted,
 }
 
 impl RepairAction {
-    /// Whether bytes that someone may have seen are gone, and nobody asked for that.
+    /// Returns true if bytes that a reader may have seen are lost, and no user deleted them.
     pub const fn is_loss(self) -> bool {
         matches!(self, Self::Shorter | Self::Replaced | Self::Missing | Self::Unsealed)
     }
 
-    /// Whether it was a torn tail, of which nobody had been told.
-    pub const fn is_mend(self) -> bool {
+    /// Returns true if it was a torn tail, which no reader had seen.
+    pub const fn is_torn_tail(self) -> bool {
         matches!(self, Self::Completed | Self::Quarantined | Self::Terminated)
     }
 
@@ -58,7 +58,7 @@ impl RepairAction {
         Self::Deleted,
     ];
 
-    /// The word as it stands in rows and JSON.
+    /// Returns the word in rows and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -80,7 +80,7 @@ impl fmt::Display for RepairAction {
     }
 }
 
-/// A word that is no repair action.
+/// A word that is not a repair action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a repair action")]
 pub struct UnknownAction(String);
@@ -94,35 +94,35 @@ impl FromStr for RepairAction {
     }
 }
 
-/// A repair to be noted.
+/// A repair to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRepair {
-    /// The session whose log it was.
+    /// The session of the log.
     pub session_id: SessionId,
-    /// The home whose log it was.
+    /// The home of the log.
     pub home_id: HomeId,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// What was found or done.
+    /// The finding or action.
     pub action: RepairAction,
-    /// Where.
+    /// The position of the affected bytes.
     pub position: Position,
-    /// How many bytes.
+    /// The number of affected bytes.
     pub bytes: u64,
-    /// The hash of those bytes, where they were seen.
+    /// The hash of those bytes, if they were read.
     pub hash: Option<[u8; 32]>,
-    /// What people should know.
+    /// Further details.
     pub detail: Option<String>,
-    /// When.
+    /// When it was recorded.
     pub repaired_at: Timestamp,
 }
 
-/// A repair that was noted.
+/// A recorded repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairRow {
-    /// Its number, in the order of noting.
+    /// Its number, in the order of recording.
     pub id: i64,
-    /// What was noted.
+    /// The repair.
     pub repair: NewRepair,
 }
 
@@ -145,7 +145,7 @@ impl RepairRow {
     }
 }
 
-/// Notes a repair; false when the same one is noted already, as after a crash in the middle of it.
+/// Records a repair. Returns false if it is recorded already, for example before a crash.
 pub fn note(tx: &mut Tx<'_>, repair: &NewRepair) -> Result<bool> {
     let sql = "INSERT INTO repairs (session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
@@ -173,7 +173,7 @@ macro_rules! select {
     };
 }
 
-/// The newest repairs, of one session or of all.
+/// Returns the newest repairs, of one session or of all.
 pub fn list(tx: &mut Tx<'_>, session: Option<&SessionId>, limit: u32) -> Result<Vec<RepairRow>> {
     match session {
         Some(session) => {
@@ -183,7 +183,7 @@ pub fn list(tx: &mut Tx<'_>, session: Option<&SessionId>, limit: u32) -> Result<
     }
 }
 
-/// Lists the repairs of a session that are losses ([`RepairAction::is_loss`]), newest first.
+/// Returns the repairs of a session that are losses ([`RepairAction::is_loss`]), newest first.
 pub fn losses(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<RepairRow>> {
     let sql = select!(
         "WHERE session_id = ?1 AND action IN ('shorter', 'replaced', 'missing', 'unsealed') ORDER BY id DESC LIMIT ?2"
@@ -191,16 +191,16 @@ pub fn losses(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<Re
     tx.all(sql, params![session, limit], RepairRow::read)
 }
 
-/// What logs lost of what was recorded of them.
+/// The recorded losses of logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LostRow {
     /// The number of sessions.
     pub sessions: u64,
-    /// The number of bytes, of all of them.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// The one rule of what counts as lost: a loss is over once the log or the session is deleted.
+/// What counts as lost. A loss no longer counts once the log or the session is deleted.
 macro_rules! lost {
     ($columns:literal, $of:literal) => {
         concat!(
@@ -214,20 +214,20 @@ macro_rules! lost {
     };
 }
 
-/// Sums the recorded losses of a home's sessions.
+/// Returns the total of the recorded losses of a home's sessions.
 pub fn lost(tx: &mut Tx<'_>, home: &HomeId) -> Result<LostRow> {
     let sql = lost!("COUNT(DISTINCT r.session_id), CAST(COALESCE(SUM(r.bytes), 0) AS BIGINT)", "r.home_id = ?1");
     let read = |row: &Row<'_>| Ok(LostRow { sessions: row.get(0)?, bytes: row.get(1)? });
     Ok(tx.find(sql, params![home], read)?.unwrap_or_default())
 }
 
-/// Sums the bytes of the recorded losses of one session; `None` if it has none.
+/// Returns the lost bytes of a session. `None` if it has no recorded loss.
 pub fn lost_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<u64>> {
     let sql = lost!("CAST(SUM(r.bytes) AS BIGINT)", "r.session_id = ?1");
     Ok(tx.find(sql, params![session], |row| row.get(0))?.flatten())
 }
 
-/// Sums the bytes of the recorded losses of each session of a home that has some, in the order of their ids.
+/// Returns the lost bytes of each session of a home with a recorded loss, by id.
 pub fn lost_by_session(tx: &mut Tx<'_>, home: &HomeId) -> Result<Vec<(SessionId, u64)>> {
     let sql = lost!(
         "r.session_id, CAST(SUM(r.bytes) AS BIGINT)",
@@ -236,7 +236,7 @@ pub fn lost_by_session(tx: &mut Tx<'_>, home: &HomeId) -> Result<Vec<(SessionId,
     tx.all(sql, params![home], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// How many repairs are noted.
+/// Returns the number of recorded repairs.
 pub fn count(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(tx.find("SELECT COUNT(*) FROM repairs", &[], |row| row.get(0))?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! `seals`: hashes of stretches of a log that were synced. Below the last one nothing may change (R7).
+//! `seals`: hashes of synced segments of a log. Bytes before the end of the last seal must not change (R7).
 
 use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
@@ -16,55 +16,55 @@ macro_rules! select {
     };
 }
 
-/// One sealed stretch. Within an epoch each begins where the one before it ends.
+/// A sealed segment. Within an epoch each begins at the end of the previous one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealRow {
     /// The session.
     pub session_id: SessionId,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// Its place among the seals of the epoch.
+    /// Its number among the seals of the epoch.
     pub ord: u64,
-    /// The home whose log it is.
+    /// The home that has the log.
     pub home_id: HomeId,
-    /// Where it begins.
+    /// The first position.
     pub from_position: Position,
-    /// Where it ends.
+    /// The position after its last byte.
     pub to_position: Position,
-    /// The link of the chain: over the link before it and the bytes in between.
+    /// The hash chain: over the previous hash and the bytes of this segment.
     pub hash: [u8; 32],
-    /// When it was made or last extended.
+    /// When it was created or last extended.
     pub sealed_at: Timestamp,
-    /// Short hashes of the blocks in between, one behind the other; none where the seal was made without.
+    /// Concatenated short hashes of its blocks. `None` if the seal was created without them.
     pub blocks: Option<Vec<u8>>,
 }
 
 row!(SealRow: session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at, blocks);
 
-/// What a seal becomes as it grows.
+/// The new values of a seal that is extended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Extended {
-    /// Where it ends then.
+pub struct SealExtension {
+    /// The new end.
     pub to_position: Position,
-    /// Its link of the chain then.
+    /// The new hash.
     pub hash: [u8; 32],
-    /// The hashes of its blocks then.
+    /// The new block hashes.
     pub blocks: Vec<u8>,
-    /// When.
+    /// When it is extended.
     pub sealed_at: Timestamp,
 }
 
-/// The last seal of an epoch.
+/// Returns the last seal of an epoch.
 pub fn last(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<Option<SealRow>> {
     tx.find(select!("ORDER BY ord DESC LIMIT 1"), params![session, epoch], SealRow::read)
 }
 
-/// The seals of an epoch in order, from this one on.
+/// Returns the seals of an epoch in order, from `from_ord` on.
 pub fn page(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, from_ord: u64, limit: u32) -> Result<Vec<SealRow>> {
     tx.all(select!("AND ord >= ?3 ORDER BY ord LIMIT ?4"), params![session, epoch, from_ord, limit], SealRow::read)
 }
 
-/// Adds a seal. One that is there already, by another process, is a unique-constraint error.
+/// Inserts a seal. If another process has inserted it, that is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, seal: &SealRow) -> Result<()> {
     let sql = "INSERT INTO seals (session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at, blocks) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -82,8 +82,8 @@ pub fn insert(tx: &mut Tx<'_>, seal: &SealRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// Moves the end of a seal on; false when it is not the seal that the caller saw.
-pub fn extend(tx: &mut Tx<'_>, old: &SealRow, new: &Extended) -> Result<bool> {
+/// Extends a seal. Returns false if the seal is not the one that the caller read.
+pub fn extend(tx: &mut Tx<'_>, old: &SealRow, new: &SealExtension) -> Result<bool> {
     let sql = "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6, blocks = ?9 \
                WHERE session_id = ?1 AND epoch = ?2 AND ord = ?3 AND to_position = ?7 AND hash = ?8";
     let values = params![

@@ -6,24 +6,24 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// The process that runs a session, by what tells it from another with its number.
+/// The process that runs a session. The fields tell it from a later process with the same PID.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionOwnerRow {
     /// The session.
     pub session_id: SessionId,
-    /// The number of the process.
+    /// The PID.
     pub pid: u32,
-    /// When the process started, as its system counts.
+    /// When the process started, in the system's own units.
     pub process_started: Option<String>,
-    /// The machine.
+    /// The host name.
     pub host: Option<String>,
-    /// Which boot of the machine.
+    /// The id of the machine's boot.
     pub boot_id: Option<String>,
-    /// Since when it runs the session.
+    /// When it started to run the session.
     pub since: Timestamp,
 }
 
-/// Has a process run a session, whoever did before.
+/// Sets the process that runs a session, instead of any other.
 pub fn put(tx: &mut Tx<'_>, row: &SessionOwnerRow) -> Result<()> {
     let sql = "INSERT INTO session_owners (session_id, pid, process_started, host, boot_id, since) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session_id) DO UPDATE SET pid = excluded.pid, \
@@ -40,7 +40,7 @@ pub fn put(tx: &mut Tx<'_>, row: &SessionOwnerRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// The process that runs a session, where one does.
+/// Returns the process that runs a session, if any.
 pub fn find(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<SessionOwnerRow>> {
     let sql = "SELECT session_id, pid, process_started, host, boot_id, since FROM session_owners WHERE session_id = ?1";
     tx.find(sql, params![session], |row| {
@@ -55,7 +55,7 @@ pub fn find(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<SessionOwnerR
     })
 }
 
-/// Nobody runs a session any more; false where nobody did.
+/// Removes the process of a session. Returns false if there is none.
 pub fn remove(tx: &mut Tx<'_>, session: &SessionId) -> Result<bool> {
     Ok(tx.execute("DELETE FROM session_owners WHERE session_id = ?1", params![session])? == 1)
 }

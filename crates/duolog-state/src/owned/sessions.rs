@@ -1,4 +1,4 @@
-//! `sessions`: who they are, where their logs are, how they stand.
+//! `sessions`: their identity, the location of their logs, and their status.
 
 use duolog_types::{
     Epoch, HomeId, InvocationKind, MessageId, Position, ProgressionId, SessionId, SessionStatus, SourceKind, Timestamp,
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::page::{ListId, Page, PageOrder, PageToken};
 use crate::params;
 
-/// A list takes no `node_metadata` (I5); figures come from the catalog where the fold has been.
+/// A list has no `node_metadata` (I5). The counts come from the catalog, if the log was folded.
 macro_rules! summary_columns {
     () => {
         "s.id, s.home_id, s.created_at, s.user_id, s.name, s.scope, s.log_path, s.log_epoch, s.cwd, s.agent_name, \
@@ -19,50 +19,50 @@ macro_rules! summary_columns {
     };
 }
 
-/// A session, whole.
+/// A session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
-    /// The key that joins the two stores.
+    /// The key that joins the log and the state.
     pub id: SessionId,
-    /// The home that owns its log.
+    /// The home that has its log.
     pub home_id: HomeId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whose it is.
+    /// Its user.
     pub user_id: Option<String>,
-    /// What people call it.
+    /// Its name.
     pub name: Option<String>,
-    /// Whether user and name lead to it: unique then. Otherwise only its id does.
+    /// True if user and name identify it; then they are unique. Otherwise only the id does.
     pub addressed: bool,
-    /// The folder of its log: a project's slug, a user, or `threads`.
+    /// The directory of its log: a project's slug, a user, or `threads`.
     pub scope: String,
-    /// Its log, relative to the state directory.
+    /// The path of its log, relative to the state directory.
     pub log_path: String,
-    /// The same path with its case folded: unique in a home on any file system.
+    /// The path in lower case: unique within a home, on any file system.
     pub log_key: String,
-    /// Where the hot file begins.
+    /// The position of the first byte of the log file.
     pub log_base: Position,
     /// The log's epoch.
     pub log_epoch: Epoch,
-    /// The working directory it belongs to.
+    /// Its working directory.
     pub cwd: Option<String>,
     /// The agent's name.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// How it was started.
     pub invocation_kind: Option<InvocationKind>,
-    /// The playbook it runs.
+    /// Its playbook.
     pub playbook_name: Option<String>,
     /// The topic of its show.
     pub show_topic: Option<String>,
     /// The play of its show.
     pub show_play_name: Option<String>,
-    /// Where it keeps its artifacts.
+    /// The path of its artifacts.
     pub artifacts_path: Option<String>,
-    /// Where it came from.
+    /// Its source.
     pub source_kind: SourceKind,
-    /// How it stands.
+    /// Its status.
     pub status: Option<SessionStatus>,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<Timestamp>,
     /// When it last changed.
     pub updated_at: Timestamp,
@@ -74,11 +74,11 @@ pub struct SessionRow {
     pub last_msg_id: Option<String>,
     /// Its progression.
     pub progression_id: Option<String>,
-    /// Whatever its maker keeps with it, as JSON.
+    /// JSON that its creator stores with it.
     pub node_metadata: Option<String>,
-    /// When it was deleted; the row goes once its log is gone.
+    /// When it was deleted. The row is deleted after its log file.
     pub deleted_at: Option<Timestamp>,
-    /// The file at the path, if there is one, is of the previous epoch and is still to be unlinked.
+    /// The file at the path, if there is one, belongs to the previous epoch and must be unlinked.
     pub unlink_due: bool,
 }
 
@@ -90,7 +90,7 @@ row!(SessionRow, columns:
 );
 
 impl SessionRow {
-    /// A live session with this id and log, and nothing said about it yet.
+    /// Returns a live session with this id and log, and no other details.
     pub fn new(id: SessionId, home: HomeId, scope: &str, log_path: &str, at: Timestamp) -> Self {
         Self {
             id,
@@ -129,49 +129,49 @@ impl SessionRow {
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummaryRow {
-    /// The key that joins the two stores.
+    /// The key that joins the log and the state.
     pub id: SessionId,
-    /// The home that owns its log.
+    /// The home that has its log.
     pub home_id: HomeId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whose it is.
+    /// Its user.
     pub user_id: Option<String>,
-    /// What people call it.
+    /// Its name.
     pub name: Option<String>,
-    /// The folder of its log.
+    /// The directory of its log.
     pub scope: String,
-    /// Its log, relative to the state directory.
+    /// The path of its log, relative to the state directory.
     pub log_path: String,
     /// The log's epoch.
     pub log_epoch: Epoch,
-    /// The working directory it belongs to.
+    /// Its working directory.
     pub cwd: Option<String>,
     /// The agent's name.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// How it was started.
     pub invocation_kind: Option<InvocationKind>,
-    /// Where it came from.
+    /// Its source.
     pub source_kind: SourceKind,
-    /// How it stands.
+    /// Its status.
     pub status: Option<SessionStatus>,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<Timestamp>,
     /// When it last changed.
     pub updated_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Its events as far as folded; nothing when it never was.
+    /// The number of folded events. `None` if it was never folded.
     pub events: Option<u64>,
-    /// Its bytes as far as folded; nothing when it never was.
+    /// The number of folded bytes. `None` if it was never folded.
     pub bytes: Option<u64>,
-    /// The latest instant that a folded line names.
+    /// The timestamp of the last folded line that has one.
     pub last_at: Option<Timestamp>,
-    /// What its lines call it.
+    /// The title that its lines give it.
     pub title: Option<String>,
-    /// The model that its lines named last.
+    /// The last model that a line names.
     pub model: Option<String>,
-    /// The dialect that its lines are in.
+    /// The dialect of its lines.
     pub dialect: Option<String>,
 }
 
@@ -180,35 +180,35 @@ row!(SessionSummaryRow:
     source_kind, status, started_at, updated_at, ended_at, events, bytes, last_at, title, model, dialect
 );
 
-/// Where a session's log is.
+/// The location of a session's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogRow {
     /// The session.
     pub session_id: SessionId,
-    /// Its log, relative to the state directory.
+    /// The path of the log, relative to the state directory.
     pub path: String,
-    /// Where the hot file begins.
+    /// The position of the first byte of the log file.
     pub base: Position,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// Whether the session was deleted and only the row is left.
+    /// True if the session was deleted and only the row is left.
     pub deleted: bool,
-    /// The file at the path, if there is one, is of the previous epoch and is still to be unlinked.
+    /// The file at the path, if there is one, belongs to the previous epoch and must be unlinked.
     pub unlink_due: bool,
 }
 
-/// How far a session's log is folded.
+/// The fold progress of a session's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoldedRow {
     /// The session.
     pub session_id: SessionId,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// The epoch of which derived rows tell, and up to where; nothing when it never was folded.
+    /// The epoch and end of the folded bytes. `None` if it was never folded.
     pub folded: Option<(Epoch, Position)>,
-    /// The log's path, beneath the state directory.
+    /// The path of the log, relative to the state directory.
     pub path: String,
-    /// The position of the first byte of its file.
+    /// The position of the first byte of the log file.
     pub base: Position,
 }
 
@@ -221,29 +221,29 @@ pub struct ElsewhereRow {
     pub home_id: HomeId,
 }
 
-/// Which sessions a list shows. Nothing said is all of them.
+/// The filter of a list of sessions. `None` does not filter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionFilter {
-    /// Only this user's.
+    /// Only this user's sessions.
     pub user_id: Option<String>,
-    /// Only those that stand so.
+    /// Only sessions with this status.
     pub status: Option<SessionStatus>,
-    /// Only those of this agent.
+    /// Only sessions of this agent.
     pub agent_name: Option<String>,
-    /// Only those of this playbook.
+    /// Only sessions of this playbook.
     pub playbook_name: Option<String>,
-    /// Only those that were started so.
+    /// Only sessions that were started this way.
     pub invocation_kind: Option<InvocationKind>,
-    /// Only those that came from there.
+    /// Only sessions with this source.
     pub source_kind: Option<SourceKind>,
-    /// Only those of this working directory.
+    /// Only sessions with this working directory.
     pub cwd: Option<String>,
-    /// Only those that changed then or later.
+    /// Only sessions that changed at this time or later.
     pub since: Option<Timestamp>,
 }
 
 impl SessionFilter {
-    /// The list of these sessions, as its page tokens name it.
+    /// Returns the id of this list, for its page tokens.
     #[doc(hidden)]
     pub fn list(&self) -> ListId {
         let filters = [
@@ -259,7 +259,7 @@ impl SessionFilter {
     }
 }
 
-/// Adds a session. A taken id, log or address is a [`crate::ConstraintKind::Unique`] error.
+/// Inserts a session. An id, log or address that is taken is a [`crate::ConstraintKind::Unique`] error.
 pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO sessions (",
@@ -270,12 +270,12 @@ pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
     tx.execute(sql, &row.values()).map(drop)
 }
 
-/// The session with this id, deleted or not.
+/// Returns the session with this id, deleted or not.
 pub fn find(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<SessionRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM sessions WHERE id = ?1"), params![id], SessionRow::read)
 }
 
-/// The session that a user and a name lead to; no user is a user of its own.
+/// Returns the session with this user and name. `None` as user is a user of its own.
 pub fn find_addressed(tx: &mut Tx<'_>, user: Option<&str>, name: &str) -> Result<Option<SessionRow>> {
     let sql = concat!(
         "SELECT ",
@@ -285,41 +285,41 @@ pub fn find_addressed(tx: &mut Tx<'_>, user: Option<&str>, name: &str) -> Result
     tx.find(sql, params![user.unwrap_or_default(), name], SessionRow::read)
 }
 
-/// The session of a home whose log this is, deleted or not.
+/// Returns the session of a home with this log, deleted or not.
 pub fn find_by_log(tx: &mut Tx<'_>, home: &HomeId, log_path: &str) -> Result<Option<SessionRow>> {
     let sql = concat!("SELECT ", columns!(), " FROM sessions WHERE home_id = ?1 AND log_key = ?2");
     let found = tx.find(sql, params![home, log_path.to_lowercase()], SessionRow::read)?;
-    // One whose path differs only in the case of its letters is another.
+    // A session whose path differs only in case is another one.
     Ok(found.filter(|row| row.log_path == log_path))
 }
 
-/// Returns true if a session that is not deleted has this log, in this epoch, and no older file is to be unlinked first.
+/// Returns true if a session that is not deleted has this log in this epoch, and no older file must be unlinked first.
 pub fn names_log(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, epoch: Epoch) -> Result<bool> {
     let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND log_epoch = ?3 AND deleted_at IS NULL \
                AND unlink_due = 0";
     Ok(tx.find(sql, params![id, log_path, epoch], |_| Ok(()))?.is_some())
 }
 
-/// The ids that start so, in order, for completing a shortened id. Deleted sessions are not among them.
+/// Returns the ids with this prefix, in order. Deleted sessions are left out.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<SessionId>> {
     let sql = "SELECT id FROM sessions WHERE id >= ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";
-    // Ids are ASCII: what starts with the prefix sorts before the prefix and the last character there is.
+    // Ids are ASCII: an id with the prefix sorts before the prefix followed by the last character.
     let end = format!("{prefix}\u{10ffff}");
     tx.all(sql, params![prefix, end, limit], |row| row.get(0))
 }
 
-/// Notes that it changed. An instant never goes back, so that a list does not either.
+/// Records a change. The timestamp never moves back, so that the order of a list is stable.
 pub fn touch(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp) -> Result<()> {
     tx.execute("UPDATE sessions SET updated_at = ?2 WHERE id = ?1 AND updated_at < ?2", params![id, at]).map(drop)
 }
 
-/// Gives it another name; false when there is no such session. A taken name is a unique-constraint error.
+/// Renames a session. Returns false if it does not exist. A name that is taken is a unique-constraint error.
 pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET name = ?2, updated_at = ?3 WHERE id = ?1 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, name, at])? == 1)
 }
 
-/// Writes what a session says about itself, as this row has it; false when there is no such session.
+/// Sets the descriptive columns of a session to those of `row`. Returns false if the session does not exist.
 pub fn describe(tx: &mut Tx<'_>, row: &SessionRow, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET agent_name = ?2, invocation_kind = ?3, playbook_name = ?4, show_topic = ?5, \
                show_play_name = ?6, artifacts_path = ?7, source_kind = ?8, started_at = ?9, ended_at = ?10, \
@@ -342,7 +342,7 @@ pub fn describe(tx: &mut Tx<'_>, row: &SessionRow, at: Timestamp) -> Result<bool
     Ok(tx.execute(sql, values)? == 1)
 }
 
-/// The sessions of a home, or of one user there, by id, after this one. Deleted sessions are not among them.
+/// Returns the sessions of a home, or of one user there, after this one, by id. Deleted sessions are left out.
 pub fn ids(
     tx: &mut Tx<'_>,
     home: &HomeId,
@@ -360,7 +360,7 @@ pub fn ids(
     }
 }
 
-/// How many sessions of a home there are, or of one user there. Deleted sessions are not counted.
+/// Returns the number of sessions of a home, or of one user there, without deleted ones.
 pub fn count(tx: &mut Tx<'_>, home: &HomeId, user: Option<&str>) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM sessions WHERE home_id = ?1 AND deleted_at IS NULL";
     let found = match user {
@@ -370,57 +370,57 @@ pub fn count(tx: &mut Tx<'_>, home: &HomeId, user: Option<&str>) -> Result<u64> 
     Ok(found.unwrap_or_default())
 }
 
-/// Raises the epoch of its log; false when it is not what the caller saw, or the session is deleted.
+/// Raises the epoch of a session's log. Returns false if the epoch is not `from`, or the session is deleted.
 pub fn raise_epoch(tx: &mut Tx<'_>, id: &SessionId, from: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET log_epoch = ?3 WHERE id = ?1 AND log_epoch = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, from, from.next()])? == 1)
 }
 
-/// Notes that the file of the epoch before this one is still to be unlinked.
+/// Records that the file of the previous epoch must be unlinked.
 pub fn owe_unlink(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET unlink_due = 1 WHERE id = ?1 AND log_epoch = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, epoch])? == 1)
 }
 
-/// Confirms that the file of the epoch before this one is still to be unlinked: once this is synced, that it is, is too.
+/// Confirms that the file of the previous epoch must be unlinked. When this commit is synced, the record is synced too.
 pub fn confirm_unlink(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET unlink_due = 1 WHERE id = ?1 AND log_epoch = ?2 AND unlink_due = 1 \
                AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, epoch])? == 1)
 }
 
-/// Notes that it was unlinked; false if that was noted before, or the log is of another epoch by now.
+/// Records that the file was unlinked. Returns false if that is recorded already, or the log has another epoch now.
 pub fn note_unlinked(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET unlink_due = 0 WHERE id = ?1 AND log_epoch = ?2 AND unlink_due = 1";
     Ok(tx.execute(sql, params![id, epoch])? == 1)
 }
 
-/// Sessions of a home whose log was deleted and whose file is still to be unlinked.
+/// Returns sessions of a home whose log was deleted and whose file must be unlinked.
 pub fn with_unlink_due(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<SessionId>> {
     let sql = "SELECT id FROM sessions WHERE home_id = ?1 AND unlink_due = 1 ORDER BY id LIMIT ?2";
     tx.all(sql, params![home, limit], |row| row.get(0))
 }
 
-/// Marks the session with this log deleted; false when it is gone, marked already, or another by now. Its name is free
-/// from here on, its log path never is.
+/// Marks the session with this log as deleted. Returns false if it does not exist, is marked already, or has another
+/// log. Its name can be reused, its log path never.
 pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET deleted_at = ?3, updated_at = ?3 \
                WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, log_path, at])? == 1)
 }
 
-/// Sessions of a home whose deletion was begun and not finished.
+/// Returns sessions of a home whose deletion was begun and not finished.
 pub fn tombstoned(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<SessionId>> {
     let sql = "SELECT id FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL ORDER BY id LIMIT ?2";
     tx.all(sql, params![home, limit], |row| row.get(0))
 }
 
-/// What a session's conversations need to know of it.
+/// The columns of a session that its conversations need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolRow {
-    /// Whether it was deleted and only the row is left.
+    /// True if it was deleted and only the row is left.
     pub deleted: bool,
-    /// The progression of what is on none of its branches.
+    /// The progression of messages that are on no branch.
     pub progression_id: Option<ProgressionId>,
 }
 
@@ -430,40 +430,41 @@ impl PoolRow {
     }
 }
 
-/// What a session's conversations need to know of it.
+/// Returns the columns of a session that its conversations need.
 pub fn pool(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<PoolRow>> {
     let sql = "SELECT deleted_at, progression_id FROM sessions WHERE id = ?1";
     tx.find(sql, params![id], PoolRow::read)
 }
 
-/// Notes a change of its conversations as one of the session; false where there is none.
+/// Records a change of a session's conversations. Returns false if the session does not exist.
 ///
-/// Every such change begins so, and they wait for each other: on a server, one that was overtaken by another is run again.
+/// Every such change begins with this call, so they are serialised: on a server, concurrent changes conflict and are
+/// retried.
 pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
-/// The same, for messages that will stand at the end of its pool, by the first and the last of them: its row is written
-/// once.
+/// Does the same as [`enter`] and records messages at the end of its pool, by the first and the last of them, in one
+/// write of the row.
 pub fn enter_with(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp, first: &MessageId, last: &MessageId) -> Result<bool> {
     let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END, \
                first_msg_id = COALESCE(first_msg_id, ?3), last_msg_id = ?4 WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at, first, last])? == 1)
 }
 
-/// Gives it the progression of what is on none of its branches.
+/// Sets the progression of messages that are on no branch.
 pub fn set_pool(tx: &mut Tx<'_>, id: &SessionId, pool: &ProgressionId) -> Result<()> {
     tx.execute("UPDATE sessions SET progression_id = ?2 WHERE id = ?1", params![id, pool]).map(drop)
 }
 
-/// Notes messages at the end of its pool, by the first and the last of them.
+/// Records messages at the end of its pool, by the first and the last of them.
 pub fn note_messages(tx: &mut Tx<'_>, id: &SessionId, first: &MessageId, last: &MessageId) -> Result<()> {
     let sql = "UPDATE sessions SET first_msg_id = COALESCE(first_msg_id, ?2), last_msg_id = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, first, last]).map(drop)
 }
 
-/// Notes the first and the last message of its pool anew, after some were taken away.
+/// Sets the first and the last message of its pool, after some were removed.
 pub fn set_bookmarks(
     tx: &mut Tx<'_>,
     id: &SessionId,
@@ -474,16 +475,16 @@ pub fn set_bookmarks(
     tx.execute(sql, params![id, first, last]).map(drop)
 }
 
-/// Takes its conversations away, with the messages that nothing else names; the row, how it stands and its log stay.
+/// Deletes its conversations and the messages that nothing else references. The row, its status and its log stay.
 pub fn forget_conversations(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
     progressions::remove_of(tx, id)?;
     let sql = "UPDATE sessions SET progression_id = NULL, first_msg_id = NULL, last_msg_id = NULL WHERE id = ?1";
     tx.execute(sql, params![id]).map(drop)
 }
 
-/// Changes how it stands, if it stands as the caller saw; false otherwise.
+/// Changes the status from `from` to `to`. Returns false if the status is not `from`.
 ///
-/// Running, it has not ended, and has begun now if it never had; otherwise it ended now.
+/// A terminal status sets `ended_at`, any other clears it. `started_at` is set if it is not.
 pub fn set_status(
     tx: &mut Tx<'_>,
     id: &SessionId,
@@ -497,8 +498,8 @@ pub fn set_status(
     Ok(tx.execute(sql, params![id, from, to, at, ended])? == 1)
 }
 
-/// Removes the row of a session that was marked deleted, its inboxes, and all that hangs on it; false when there is none with this
-/// log. Repairs stay, and messages that others name.
+/// Deletes the row of a session that is marked as deleted, its inboxes and all dependent rows. Returns false if there
+/// is none with this log. Repairs stay, and messages that are referenced elsewhere.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
     let marked = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NOT NULL";
     if tx.find(marked, params![id, log_path], |_| Ok(()))?.is_none() {
@@ -509,7 +510,7 @@ pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }
 
-/// The logs of a home, by id, after this one: for sweeps. Deleted sessions are among them.
+/// Returns the logs of a home after this one, by id, including those of deleted sessions.
 pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<LogRow>> {
     let sql = "SELECT id, log_path, log_base, log_epoch, deleted_at, unlink_due FROM sessions \
                WHERE home_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
@@ -525,7 +526,7 @@ pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u3
     })
 }
 
-/// How far the logs of a home are folded, by id, after this one. Deleted sessions are not among them.
+/// Returns the fold progress of a home's logs after this one, by id. Deleted sessions are left out.
 pub fn folded(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<FoldedRow>> {
     let sql = "SELECT s.id, s.log_epoch, c.epoch, c.position, s.log_path, s.log_base FROM sessions s LEFT JOIN catalog c \
                ON c.session_id = s.id WHERE s.home_id = ?1 AND s.id > ?2 AND s.deleted_at IS NULL \
@@ -537,8 +538,8 @@ pub fn folded(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: 
     })
 }
 
-/// The sessions of other homes whose logs have lines, or may have some, by home and id: their number and the first of
-/// them.
+/// Returns the sessions of other homes whose logs have or may have lines, by home and id: their number and the first
+/// ones.
 pub fn elsewhere(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<(u64, Vec<ElsewhereRow>)> {
     const WHERE: &str = "FROM sessions s WHERE (s.home_id < ?1 OR s.home_id > ?1) AND s.deleted_at IS NULL AND \
                          (EXISTS (SELECT 1 FROM catalog c WHERE c.session_id = s.id AND c.epoch = s.log_epoch \
@@ -553,13 +554,13 @@ pub fn elsewhere(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<(u64, Vec
     Ok((count, first))
 }
 
-/// A page of sessions, in the order of the page. Deleted ones are not among them.
+/// Returns a page of sessions, in the order of the page. Deleted sessions are left out.
 pub fn list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<SessionSummaryRow>> {
     let (sql, values) = list_statement(filter, page);
     tx.all(&sql, &values, SessionSummaryRow::read)
 }
 
-/// A page of sessions and where the next one begins; nothing where this is the last.
+/// Returns a page of sessions and the token of the next page. `None` if this is the last page.
 pub fn list_page(
     tx: &mut Tx<'_>,
     filter: &SessionFilter,
@@ -576,7 +577,7 @@ pub fn list_page(
     Ok((rows, next))
 }
 
-/// The statement of [`list`]; each filter has an index in this very order.
+/// The statement of [`list`]. Each filter has an index in exactly this order.
 fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec<Value<'a>>) {
     let mut sql = String::from(concat!(
         "SELECT ",
@@ -604,9 +605,9 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
         and(" AND s.invocation_kind = ?#", kind.into());
     }
     match filter.source_kind {
-        // Most sessions are live: they are found by walking the newest.
+        // Most sessions are live: they are found in the index of all sessions.
         Some(SourceKind::Live) => and(" AND s.source_kind = ?#", SourceKind::Live.into()),
-        // The planner takes the index of the others only if it is told that this is one.
+        // The planner uses the partial index of the others only with this condition.
         Some(kind) => and(" AND s.source_kind <> 'live' AND s.source_kind = ?#", kind.into()),
         None => {}
     }
@@ -616,35 +617,35 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
     if let Some(since) = filter.since {
         and(" AND s.updated_at >= ?#", since.into());
     }
-    let (behind, order) = match page.order() {
+    let (after_clause, order) = match page.order() {
         PageOrder::Updated => (" AND (s.updated_at, s.id) < (?#", " ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#"),
         PageOrder::Created => (" AND (s.created_at, s.id) < (?#", " ORDER BY s.created_at DESC, s.id DESC LIMIT ?#"),
     };
     if let Some(after) = page.after() {
-        and(behind, after.at().into());
+        and(after_clause, after.at().into());
         and(", ?#)", after.key().into());
     }
     and(order, page.limit().into());
     (sql, values)
 }
 
-/// How the engine says that it answers [`list`], a line per step: for holding it to its index.
+/// Returns the engine's plan for [`list`], a line per step, for a test that it uses its index.
 pub fn explain_list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<String>> {
     let (sql, values) = list_statement(filter, page);
-    // SQLite's answer has the words in its last column, and PostgreSQL's has no other.
+    // SQLite has the text in the last column; PostgreSQL has one column.
     let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {sql}"), format!("EXPLAIN (COSTS OFF) {sql}"));
     tx.all(Sql::each(&sqlite, &postgres), &values, |row| row.get(row.width() - 1))
 }
 
-/// How many sessions stand how, deleted ones not counted. Those of which nobody has said come with `None`.
+/// Returns the number of sessions per status, without deleted ones; `None` for sessions without a status.
 pub fn count_by_status(tx: &mut Tx<'_>) -> Result<Vec<(Option<SessionStatus>, u64)>> {
-    // Both are counted in an index; the rest is of which nobody has said.
+    // Both counts come from an index; the difference is the number without a status.
     let all = "SELECT COUNT(*) FROM sessions WHERE deleted_at IS NULL";
-    let said = "SELECT status, COUNT(*) FROM sessions WHERE status IS NOT NULL AND deleted_at IS NULL \
+    let with_status = "SELECT status, COUNT(*) FROM sessions WHERE status IS NOT NULL AND deleted_at IS NULL \
                 GROUP BY status ORDER BY status";
     let all = tx.find(all, &[], |row| row.get(0))?.unwrap_or(0_u64);
-    let said = tx.all(said, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let unsaid = all.saturating_sub(said.iter().map(|(_, count)| count).sum());
-    let unsaid = (unsaid > 0).then_some((None, unsaid));
-    Ok(unsaid.into_iter().chain(said).collect())
+    let with_status = tx.all(with_status, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let without = all.saturating_sub(with_status.iter().map(|(_, count)| count).sum());
+    let without = (without > 0).then_some((None, without));
+    Ok(without.into_iter().chain(with_status).collect())
 }

@@ -1,4 +1,4 @@
-//! `status_transitions`: how sessions came to stand as they do. Rows are added and never changed.
+//! `status_transitions`: the history of sessions' statuses. Rows are inserted and never changed.
 
 use duolog_types::{SessionId, SessionStatus, Timestamp};
 
@@ -6,24 +6,24 @@ use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// One change of a status.
+/// A status transition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusTransitionRow {
     /// The session.
     pub session_id: SessionId,
-    /// How it stood; nothing where nobody had said.
+    /// The previous status. `None` if there was none.
     pub previous_status: Option<SessionStatus>,
-    /// How it stands from then on.
+    /// The new status.
     pub status: SessionStatus,
-    /// Why, in a word.
+    /// A code for the reason.
     pub reason_code: Option<String>,
-    /// Why, for people.
+    /// The reason, as text.
     pub reason: Option<String>,
-    /// Who changed it.
+    /// The user or program that changed it.
     pub actor: Option<String>,
-    /// What shows that it is so, as JSON.
+    /// Evidence, as JSON.
     pub evidence: Option<String>,
-    /// When.
+    /// When it changed.
     pub created_at: Timestamp,
 }
 
@@ -42,7 +42,7 @@ impl StatusTransitionRow {
     }
 }
 
-/// Adds a change, in the transaction of the change.
+/// Inserts a transition, in the transaction of the change.
 pub fn insert(tx: &mut Tx<'_>, row: &StatusTransitionRow) -> Result<()> {
     let sql = "INSERT INTO status_transitions \
                (session_id, previous_status, status, reason_code, reason, actor, evidence, created_at) \
@@ -60,14 +60,14 @@ pub fn insert(tx: &mut Tx<'_>, row: &StatusTransitionRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// The changes of a session with their numbers, the first first, after this one.
+/// Returns the transitions of a session after this one with their numbers, oldest first.
 pub fn oldest(tx: &mut Tx<'_>, session: &SessionId, after: i64, limit: u32) -> Result<Vec<(i64, StatusTransitionRow)>> {
     let sql = "SELECT id, session_id, previous_status, status, reason_code, reason, actor, evidence, created_at \
                FROM status_transitions WHERE session_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![session, after, limit], |row| Ok((row.get(0)?, StatusTransitionRow::read(row)?)))
 }
 
-/// The changes of a session, the last first.
+/// Returns the transitions of a session, newest first.
 pub fn newest(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<StatusTransitionRow>> {
     let sql = "SELECT id, session_id, previous_status, status, reason_code, reason, actor, evidence, created_at \
                FROM status_transitions WHERE session_id = ?1 ORDER BY id DESC LIMIT ?2";

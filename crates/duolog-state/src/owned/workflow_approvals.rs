@@ -1,4 +1,4 @@
-//! `workflow_approvals`: gates that runs wait at, and what was answered there.
+//! `workflow_approvals`: the gates of runs and their responses.
 
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,42 +7,42 @@ use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
-/// A gate, and what was answered there.
+/// A gate and its response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     /// Its id.
     pub id: ApprovalId,
-    /// The run that waits at it, or did.
+    /// Its run.
     pub workflow_run_id: RunId,
-    /// What the workflow calls it.
+    /// Its name in the workflow.
     pub gate: String,
-    /// What is asked, for people.
+    /// The question, as text.
     pub summary: String,
-    /// How it stands.
+    /// Its status.
     pub status: ApprovalStatus,
-    /// What resolves it.
+    /// The kind of response that resolves it.
     pub kind: ApprovalKind,
-    /// Who asks.
+    /// The requester.
     pub requested_by: Option<String>,
-    /// Who answered.
+    /// The user who responded.
     pub responded_by: Option<String>,
-    /// What was answered.
+    /// The response.
     pub response: Option<String>,
-    /// When it was answered, or expired.
+    /// When it was resolved or expired.
     pub responded_at: Option<Timestamp>,
-    /// When it was asked.
+    /// When it was opened.
     pub created_at: Timestamp,
-    /// The hash of what is asked about.
+    /// The hash of the content to approve.
     pub content_hash: Option<String>,
-    /// Until when it may be answered.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
-    /// When the resumed run took note of the answer.
+    /// When the resumed run acknowledged the response.
     pub consumed_at: Option<Timestamp>,
-    /// The key of the run's scratch that keeps the loop that asks.
+    /// The key of the run's scratch with the state of the loop that opened it.
     pub loop_key: Option<String>,
-    /// Which turn of the loop.
+    /// The iteration of the loop.
     pub iteration: Option<u64>,
-    /// The execution whose last text is the question.
+    /// The execution whose output is the question.
     pub output_execution_id: Option<ExecutionId>,
 }
 
@@ -51,7 +51,7 @@ row!(Approval, columns:
     created_at, content_hash, expires_at, consumed_at, loop_key, iteration, output_execution_id
 );
 
-/// Adds a gate. A second one that waits for an answer in the same run is a unique-constraint error.
+/// Inserts a gate. A second pending gate of a run is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &Approval) -> Result<()> {
     let sql = concat!(
         "INSERT INTO workflow_approvals (",
@@ -61,26 +61,26 @@ pub fn insert(tx: &mut Tx<'_>, row: &Approval) -> Result<()> {
     tx.execute(sql, &row.values()).map(drop)
 }
 
-/// The gate with this id.
+/// Returns the gate with this id.
 pub fn find(tx: &mut Tx<'_>, id: &ApprovalId) -> Result<Option<Approval>> {
     tx.find(concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE id = ?1"), params![id], Approval::read)
 }
 
-/// The ids that begin with a text, in order.
+/// Returns the ids with this prefix, in order.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<ApprovalId>> {
     let end = format!("{prefix}\u{7f}");
     let sql = "SELECT id FROM workflow_approvals WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![prefix, &end, limit], |row| row.get(0))
 }
 
-/// The gate that a run waits at.
+/// Returns the pending gate of a run.
 pub fn pending_of(tx: &mut Tx<'_>, run: &RunId) -> Result<Option<Approval>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = 'pending'");
     tx.find(sql, params![run], Approval::read)
 }
 
-/// The last gate of a name that a run came to.
+/// Returns the last gate of a run with this name.
 pub fn last_of(tx: &mut Tx<'_>, run: &RunId, gate: &str) -> Result<Option<Approval>> {
     let sql = concat!(
         "SELECT ",
@@ -90,7 +90,7 @@ pub fn last_of(tx: &mut Tx<'_>, run: &RunId, gate: &str) -> Result<Option<Approv
     tx.find(sql, params![run, gate], Approval::read)
 }
 
-/// Resolves a gate that waits; false where it does not.
+/// Resolves a pending gate. Returns false if it is not pending.
 pub fn resolve(
     tx: &mut Tx<'_>,
     id: &ApprovalId,
@@ -104,21 +104,22 @@ pub fn resolve(
     Ok(tx.execute(sql, params![id, status, by, response, at])? == 1)
 }
 
-/// Notes that the resumed run has the answer; false where it is noted, or there is none.
+/// Records that the resumed run acknowledged the response. Returns false if it is recorded already, or there is no
+/// response.
 pub fn consume(tx: &mut Tx<'_>, id: &ApprovalId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE workflow_approvals SET consumed_at = ?2 \
                WHERE id = ?1 AND consumed_at IS NULL AND status IN ('approved', 'answered')";
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
-/// The answers that a run has not taken note of, in order.
+/// Returns the responses that a run has not acknowledged, in order.
 pub fn unconsumed_of(tx: &mut Tx<'_>, run: &RunId, limit: u32) -> Result<Vec<ApprovalId>> {
     let sql = "SELECT id FROM workflow_approvals WHERE workflow_run_id = ?1 AND consumed_at IS NULL \
                AND status IN ('approved', 'answered') ORDER BY created_at, id LIMIT ?2";
     tx.all(sql, params![run, limit], |row| row.get(0))
 }
 
-/// The gates of a run with this status, or all, in order, from behind one on.
+/// Returns the gates of a run after this one, with this status or any, in order.
 pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunId,
@@ -144,7 +145,7 @@ pub fn of_run(
     }
 }
 
-/// Gates that stand so, or all, newest first, from behind one on.
+/// Returns the gates after this one, with this status or any, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     status: Option<ApprovalStatus>,
@@ -166,7 +167,7 @@ pub fn list(
     tx.all(&sql, &values, Approval::read)
 }
 
-/// The gates whose time is over, those first that were to be answered first.
+/// Returns the expired gates that have no response, by expiry.
 pub fn overdue(tx: &mut Tx<'_>, now: Timestamp, limit: u32) -> Result<Vec<Approval>> {
     let sql = concat!(
         "SELECT ",

@@ -1,4 +1,4 @@
-//! `workflow_overrides`: which workflows are switched off, or were. No row: on.
+//! `workflow_overrides`: workflows that were disabled or enabled. A workflow without a row is enabled.
 
 use duolog_types::Timestamp;
 
@@ -6,16 +6,16 @@ use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// What was said of a workflow.
+/// The override of a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverrideRow {
     /// The workflow.
     pub name: String,
-    /// Whether runs of it may be started.
+    /// True if its runs may be started.
     pub enabled: bool,
-    /// When that was said.
+    /// When it was set.
     pub updated_at: Timestamp,
-    /// By whom.
+    /// The user who set it.
     pub updated_by: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl OverrideRow {
     }
 }
 
-/// Says it, whatever was said before.
+/// Sets the override of a workflow, instead of any other.
 pub fn put(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<()> {
     let sql = "INSERT INTO workflow_overrides (name, enabled, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, updated_at = excluded.updated_at, \
@@ -33,20 +33,20 @@ pub fn put(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<()> {
     tx.execute(sql, params![&row.name, row.enabled, row.updated_at, row.updated_by.as_ref()]).map(drop)
 }
 
-/// What was said of a workflow.
+/// Returns the override of a workflow.
 pub fn find(tx: &mut Tx<'_>, name: &str) -> Result<Option<OverrideRow>> {
     let sql = "SELECT name, enabled, updated_at, updated_by FROM workflow_overrides WHERE name = ?1";
     tx.find(sql, params![name], OverrideRow::read)
 }
 
-/// What was said of workflows, by name, from behind this one on.
+/// Returns the overrides after this name, by name.
 pub fn list(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<OverrideRow>> {
     let sql = "SELECT name, enabled, updated_at, updated_by FROM workflow_overrides WHERE name > ?1 \
                ORDER BY name LIMIT ?2";
     tx.all(sql, params![after, limit], OverrideRow::read)
 }
 
-/// Takes back what was said of a workflow; false where nothing was.
+/// Removes the override of a workflow. Returns false if there is none.
 pub fn remove(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
     Ok(tx.execute("DELETE FROM workflow_overrides WHERE name = ?1", params![name])? == 1)
 }

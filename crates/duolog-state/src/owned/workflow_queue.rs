@@ -1,11 +1,11 @@
-//! `workflow_queue`: one row that whoever starts or admits a run writes first, and that knows the next place.
+//! `workflow_queue`: one row with the next queue number. A transaction that starts or admits a run updates it first.
 
 use crate::engine::Tx;
 use crate::error::{Error, Result};
 
-/// Enters the queue: from here to the end of the transaction nobody else counts the running or takes a place.
+/// Locks the queue: until the end of the transaction no other one can count running runs or take a queue number.
 ///
-/// Returns a place behind all that were given out before.
+/// Returns a number above all earlier ones.
 pub fn enter(tx: &mut Tx<'_>) -> Result<u64> {
     let sql = "UPDATE workflow_queue SET next_ord = next_ord + 1 WHERE id = 1 RETURNING next_ord - 1";
     let missing = || Error::Damaged { what: "workflow_queue".to_owned(), detail: "its one row is missing".to_owned() };

@@ -1,4 +1,4 @@
-//! `workflow_run_nodes`: how the nodes of a run stand that is a graph.
+//! `workflow_run_nodes`: the statuses of the nodes of a run that is a graph.
 
 use duolog_types::RunId;
 
@@ -6,7 +6,7 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// Keeps how a node stands, as JSON. Says by how many bytes what is known of the run's nodes grew.
+/// Sets the status of a node, as JSON. Returns by how many bytes the run's nodes grew.
 pub fn put(tx: &mut Tx<'_>, run: &RunId, node: &str, status: &str) -> Result<i64> {
     let sql = "SELECT status FROM workflow_run_nodes WHERE run_id = ?1 AND node = ?2";
     let before: Option<String> = tx.find(sql, params![run, node], |row| row.get(0))?;
@@ -17,7 +17,7 @@ pub fn put(tx: &mut Tx<'_>, run: &RunId, node: &str, status: &str) -> Result<i64
     Ok(bytes(status) - before.map_or(0, |status| bytes(&status)))
 }
 
-/// All nodes of a run and how they stand, by name. Together they are bounded.
+/// Returns all nodes of a run with their statuses, by name. Their total size is bounded.
 pub fn all(tx: &mut Tx<'_>, run: &RunId) -> Result<Vec<(String, String)>> {
     let sql = "SELECT node, status FROM workflow_run_nodes WHERE run_id = ?1 ORDER BY node";
     tx.all(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -1,4 +1,4 @@
-//! `workflow_run_scratch`: what one phase of a run leaves to the next, a row per key.
+//! `workflow_run_scratch`: data that the phases of a run share, a row per key.
 
 use duolog_types::RunId;
 
@@ -6,7 +6,7 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// Keeps a value, as JSON, in place of the one that was there. Says by how many bytes the run's scratch grew.
+/// Sets the value of a key, as JSON. Returns by how many bytes the run's scratch grew.
 pub fn put(tx: &mut Tx<'_>, run: &RunId, key: &str, value: &str) -> Result<i64> {
     let before = bytes(tx, run, key)?;
     let sql = "INSERT INTO workflow_run_scratch (run_id, key, value) VALUES (?1, ?2, ?3) \
@@ -15,14 +15,14 @@ pub fn put(tx: &mut Tx<'_>, run: &RunId, key: &str, value: &str) -> Result<i64> 
     Ok(i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX) - before)
 }
 
-/// The value of a key, as JSON.
+/// Returns the value of a key, as JSON.
 pub fn get(tx: &mut Tx<'_>, run: &RunId, key: &str) -> Result<Option<String>> {
     tx.find("SELECT value FROM workflow_run_scratch WHERE run_id = ?1 AND key = ?2", params![run, key], |row| {
         row.get(0)
     })
 }
 
-/// All keys and values of a run, by key. Together they are bounded.
+/// Returns all keys and values of a run, by key. Their total size is bounded.
 pub fn all(tx: &mut Tx<'_>, run: &RunId) -> Result<Vec<(String, String)>> {
     let sql = "SELECT key, value FROM workflow_run_scratch WHERE run_id = ?1 ORDER BY key";
     tx.all(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -1,4 +1,4 @@
-//! `workflow_runs`: one row per run. What can grow stands in the tables `workflow_run_*`.
+//! `workflow_runs`: one row per run. Data that can grow is in the tables `workflow_run_*`.
 
 use duolog_types::{HomeId, RunId, RunStatus, SessionId, Timestamp, TriggerType};
 
@@ -6,8 +6,8 @@ use crate::engine::{Columns, Row, Sql, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
 
-/// What may change of a run without a change of its status. No index has any of these.
-macro_rules! noted {
+/// The columns that may change without a change of status. No index contains them.
+macro_rules! plain_columns {
     () => {
         "current_phase = ?4, error = ?5, lease_owner = ?6, lease_expires_at = ?7, fence = ?8, restart_count = ?9, \
          retry_count = ?10, actor = ?11, phases = ?12, phases_bytes = ?13, scratch_bytes = ?14, nodes_bytes = ?15, \
@@ -15,21 +15,21 @@ macro_rules! noted {
     };
 }
 
-/// As whoever changes a run saw it.
-macro_rules! seen {
+/// The condition that the run is as the caller read it.
+macro_rules! unchanged {
     () => {
         " WHERE id = ?1 AND status = ?2 AND fence = ?3"
     };
 }
 
-/// A place in the queue. Places compare as the queue is served.
+/// A position in the queue. Runs are admitted in the order of their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePlace {
-    /// True for a run that was resumed, which waits before those that have not begun.
+    /// True for a resumed run, which comes before runs that have not started.
     pub is_resumed: bool,
-    /// The number that was drawn, in the order of arrival.
+    /// The queue number, in the order of arrival.
     pub ord: u64,
-    /// Since when.
+    /// When it was queued.
     pub at: Timestamp,
 }
 
@@ -52,68 +52,68 @@ impl Columns for Option<QueuePlace> {
     }
 }
 
-/// A run, whole.
+/// A run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     /// Its id.
     pub id: RunId,
     /// The home that started it.
     pub home_id: HomeId,
-    /// What it is a run of.
+    /// Its workflow.
     pub workflow_name: String,
-    /// What kind of thing set it off.
+    /// The type of its trigger.
     pub trigger_type: TriggerType,
-    /// What set it off: an issue, a thread, a schedule.
+    /// The id of its trigger: an issue, a thread, a schedule.
     pub trigger_id: String,
-    /// Whose repository it works on.
+    /// The owner of its repository.
     pub owner: Option<String>,
-    /// The repository, without its owner.
+    /// Its repository, without the owner.
     pub repo: Option<String>,
-    /// The issue.
+    /// Its issue number.
     pub issue_number: Option<u64>,
-    /// The phase it is in, or came to last.
+    /// Its current or last phase.
     pub current_phase: String,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Its place in the queue, while it waits there.
+    /// Its position in the queue, while it is queued.
     pub queued: Option<QueuePlace>,
-    /// The session whose log tells of it.
+    /// The session whose log records it.
     pub session_id: Option<SessionId>,
     /// Why it failed or was cancelled.
     pub error: Option<String>,
-    /// Who runs it.
+    /// The owner of its claim.
     pub lease_owner: Option<String>,
-    /// Until when whoever runs it, or is to take it up, is waited for.
+    /// When its lease expires. For a run without an owner: when the time to claim it ends.
     pub lease_expires_at: Option<Timestamp>,
-    /// How often it was claimed: writes of an earlier claim are refused.
+    /// The number of claims. Writes of an earlier claim are refused.
     pub fence: u64,
-    /// How often it was taken over from an owner that died.
+    /// The number of times it was recovered from a dead owner.
     pub restart_count: u32,
-    /// How often it may be.
+    /// The maximum of `restart_count`.
     pub restart_cap: u32,
-    /// How often somebody had it run again after its end.
+    /// The number of retries after its end.
     pub retry_count: u32,
-    /// Who set it off.
+    /// The user who triggered it.
     pub triggered_by: Option<String>,
-    /// Who changed its status last.
+    /// The user who changed its status last.
     pub actor: Option<String>,
-    /// How many entries its history has.
+    /// The number of entries in `workflow_run_phases`.
     pub phases: u64,
-    /// Their bytes.
+    /// The size of those entries in bytes.
     pub phases_bytes: u64,
-    /// The bytes of its scratch.
+    /// The size of its scratch in bytes.
     pub scratch_bytes: u64,
-    /// The bytes of what is said of its nodes.
+    /// The size of its nodes in bytes.
     pub nodes_bytes: u64,
-    /// What its executions cost, in picodollars, as far as they said.
+    /// The cost of its executions in picodollars, as far as reported.
     pub cost_picos: Option<u64>,
-    /// Their tokens of all kinds, as far as they said.
+    /// All tokens of its executions, as far as reported.
     pub tokens: Option<u64>,
     /// When it was started.
     pub started_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it came to its end.
+    /// When it finished.
     pub finished_at: Option<Timestamp>,
 }
 
@@ -124,46 +124,46 @@ row!(RunRow, columns:
     queued as "queue_ord, queued_at, queue_rank"
 );
 
-/// A run in a list, without its error and what can grow (I5).
+/// A run in a list, without its error and without data that can grow (I5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummaryRow {
     /// Its id.
     pub id: RunId,
-    /// What it is a run of.
+    /// Its workflow.
     pub workflow_name: String,
-    /// What kind of thing set it off.
+    /// The type of its trigger.
     pub trigger_type: TriggerType,
-    /// What set it off.
+    /// The id of its trigger.
     pub trigger_id: String,
-    /// Whose repository it works on.
+    /// The owner of its repository.
     pub owner: Option<String>,
-    /// The repository, without its owner.
+    /// Its repository, without the owner.
     pub repo: Option<String>,
-    /// The issue.
+    /// Its issue number.
     pub issue_number: Option<u64>,
-    /// The phase it is in, or came to last.
+    /// Its current or last phase.
     pub current_phase: String,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// The session whose log tells of it.
+    /// The session whose log records it.
     pub session_id: Option<SessionId>,
-    /// Who runs it.
+    /// The owner of its claim.
     pub lease_owner: Option<String>,
-    /// How often it was taken over from an owner that died.
+    /// The number of times it was recovered from a dead owner.
     pub restart_count: u32,
-    /// How often somebody had it run again after its end.
+    /// The number of retries after its end.
     pub retry_count: u32,
-    /// Who set it off.
+    /// The user who triggered it.
     pub triggered_by: Option<String>,
-    /// What its executions cost, in picodollars, as far as they said.
+    /// The cost of its executions in picodollars, as far as reported.
     pub cost_picos: Option<u64>,
-    /// Their tokens of all kinds, as far as they said.
+    /// All tokens of its executions, as far as reported.
     pub tokens: Option<u64>,
     /// When it was started.
     pub started_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it came to its end.
+    /// When it finished.
     pub finished_at: Option<Timestamp>,
     /// The end of its lease; `None` if it is not running.
     pub lease_expires_at: Option<Timestamp>,
@@ -175,7 +175,7 @@ row!(RunSummaryRow, summary_columns:
     finished_at, lease_expires_at
 );
 
-/// Adds a run. A second active one of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
+/// Inserts a run. A second active run of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
 pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO workflow_runs (",
@@ -188,28 +188,28 @@ pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
     tx.execute(sql, &values).map(drop)
 }
 
-/// The run with this id.
+/// Returns the run with this id.
 pub fn find(tx: &mut Tx<'_>, id: &RunId) -> Result<Option<RunRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1"), params![id], RunRow::read)
 }
 
-/// The run with this id, which is to be changed: on a server nobody else changes it before this transaction ends, and who
-/// waited for that begins anew.
+/// Returns the run with this id and locks it for a change: on a server, no other transaction changes it before this one
+/// ends, and those that waited are retried.
 pub fn enter(tx: &mut Tx<'_>, id: &RunId) -> Result<Option<RunRow>> {
     const FIND: &str = concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1");
     const LOCK: &str = concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1 FOR UPDATE");
     tx.find(Sql::each(FIND, LOCK), params![id], RunRow::read)
 }
 
-/// The ids that begin with a text, in order.
+/// Returns the ids with this prefix, in order.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<RunId>> {
-    // The last byte of an id is below this one, so all that begin alike stand between the two.
+    // Every byte of an id is below this one, so all ids with the prefix are between the two.
     let end = format!("{prefix}\u{7f}");
     let sql = "SELECT id FROM workflow_runs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![prefix, &end, limit], |row| row.get(0))
 }
 
-/// The active run of a workflow and a trigger, if there is one.
+/// Returns the active run of a workflow and a trigger, if any.
 pub fn find_active(tx: &mut Tx<'_>, workflow: &str, trigger: &str) -> Result<Option<RunRow>> {
     let sql = concat!(
         "SELECT ",
@@ -219,17 +219,19 @@ pub fn find_active(tx: &mut Tx<'_>, workflow: &str, trigger: &str) -> Result<Opt
     tx.find(sql, params![workflow, trigger], RunRow::read)
 }
 
-/// Writes what changed of a run, if it stands as the caller saw, under the claim that the caller saw; false otherwise.
+/// Writes the changes of a run. Returns false if its status or fence is not that of `before`.
 ///
-/// What it was started with stays. Where neither status nor place in the queue changes, no index is touched.
+/// Columns that are set at the start are not written. If neither status nor queue position changes, no index is
+/// updated.
 pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
-    const NOTE: &str = concat!("UPDATE workflow_runs SET ", noted!(), seen!());
-    const TURN: &str = concat!("UPDATE workflow_runs SET ", noted!(), ", status = ?20, active_rank = ?21", seen!());
+    const PLAIN: &str = concat!("UPDATE workflow_runs SET ", plain_columns!(), unchanged!());
+    const STATUS: &str =
+        concat!("UPDATE workflow_runs SET ", plain_columns!(), ", status = ?20, active_rank = ?21", unchanged!());
     const QUEUE: &str = concat!(
         "UPDATE workflow_runs SET ",
-        noted!(),
+        plain_columns!(),
         ", status = ?20, active_rank = ?21, queue_ord = ?22, queued_at = ?23, queue_rank = ?24",
-        seen!()
+        unchanged!()
     );
     let mut values = vec![
         (&before.id).into(),
@@ -252,9 +254,9 @@ pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
         after.updated_at.into(),
         after.finished_at.into(),
     ];
-    let mut sql = NOTE;
+    let mut sql = PLAIN;
     if before.status != after.status || before.queued != after.queued {
-        sql = TURN;
+        sql = STATUS;
         values.extend([after.status.into(), Value::from(after.status.active_rank())]);
     }
     if before.queued != after.queued {
@@ -268,13 +270,13 @@ pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
     Ok(tx.execute(sql, &values)? == 1)
 }
 
-/// How many run.
+/// Returns the number of running runs.
 pub fn count_running(tx: &mut Tx<'_>) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM workflow_runs WHERE status = 'running'";
     Ok(tx.find(sql, &[], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// The runs in the queue in the order they are admitted, from behind a place on.
+/// Returns the queued runs after a position, in the order of admission.
 pub fn queued(tx: &mut Tx<'_>, after: Option<QueuePlace>, limit: u32) -> Result<Vec<RunRow>> {
     const FIRST: &str = concat!(
         "SELECT ",
@@ -293,45 +295,55 @@ pub fn queued(tx: &mut Tx<'_>, after: Option<QueuePlace>, limit: u32) -> Result<
     }
 }
 
-/// Counts the wait of a workflow's queued runs from this instant on.
+/// Restarts the waiting time of a workflow's queued runs.
 pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Timestamp) -> Result<usize> {
     let sql =
         "UPDATE workflow_runs SET queued_at = ?2 WHERE workflow_name = ?1 AND status = 'queued' AND queued_at < ?2";
     tx.execute(sql, params![workflow, now])
 }
 
-/// A running run that may be taken up: when it was started, its id and its workflow.
-pub type Left = (Timestamp, RunId, String);
+/// A running run that can be claimed: its start, its id and its workflow.
+pub type ClaimableRun = (Timestamp, RunId, String);
 
-/// Returns the running runs whose lease has expired, newest first, from behind one on. All running runs are looked at:
-/// they are few.
-pub fn expired(tx: &mut Tx<'_>, now: Timestamp, after: Option<&(Timestamp, RunId)>, limit: u32) -> Result<Vec<Left>> {
+/// Returns the running runs with an expired lease after this one, newest first. All running runs are scanned: they are
+/// few.
+pub fn expired(
+    tx: &mut Tx<'_>,
+    now: Timestamp,
+    after: Option<&(Timestamp, RunId)>,
+    limit: u32,
+) -> Result<Vec<ClaimableRun>> {
     let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
                  WHERE status = 'running' AND lease_expires_at <= ?1 ORDER BY started_at DESC, id DESC LIMIT ?2";
     let next = "SELECT started_at, id, workflow_name FROM workflow_runs \
                 WHERE status = 'running' AND lease_expires_at <= ?1 AND (started_at, id) < (?3, ?4) \
                 ORDER BY started_at DESC, id DESC LIMIT ?2";
-    left(tx, [first, next], now, after, limit)
+    select_claimable(tx, [first, next], now, after, limit)
 }
 
-/// Returns the running runs that nobody has claimed or whose lease has expired, oldest first, from behind one on.
-pub fn claimable(tx: &mut Tx<'_>, now: Timestamp, after: Option<&(Timestamp, RunId)>, limit: u32) -> Result<Vec<Left>> {
+/// Returns the running runs without a claim or with an expired lease after this one, oldest first.
+pub fn claimable(
+    tx: &mut Tx<'_>,
+    now: Timestamp,
+    after: Option<&(Timestamp, RunId)>,
+    limit: u32,
+) -> Result<Vec<ClaimableRun>> {
     let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
                  WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= ?1) \
                  ORDER BY started_at, id LIMIT ?2";
     let next = "SELECT started_at, id, workflow_name FROM workflow_runs \
                 WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= ?1) \
                 AND (started_at, id) > (?3, ?4) ORDER BY started_at, id LIMIT ?2";
-    left(tx, [first, next], now, after, limit)
+    select_claimable(tx, [first, next], now, after, limit)
 }
 
-fn left(
+fn select_claimable(
     tx: &mut Tx<'_>,
     [first, next]: [&'static str; 2],
     now: Timestamp,
     after: Option<&(Timestamp, RunId)>,
     limit: u32,
-) -> Result<Vec<Left>> {
+) -> Result<Vec<ClaimableRun>> {
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     match after {
         Some((at, id)) => tx.all(next, params![now, limit, *at, id], read),
@@ -339,7 +351,8 @@ fn left(
     }
 }
 
-/// The names of workflows that have runs, in order, from behind this one on. Each costs one look, however many runs.
+/// Returns the names of workflows with runs after this one, in order. Each name costs one lookup, however many runs it
+/// has.
 pub fn names(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<String>> {
     let sql = "SELECT workflow_name FROM workflow_runs WHERE workflow_name > ?1 ORDER BY workflow_name LIMIT 1";
     let mut names: Vec<String> = Vec::new();
@@ -353,69 +366,69 @@ pub fn names(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// How many runs stand how.
+/// Returns the number of runs per status.
 pub fn count_by_status(tx: &mut Tx<'_>) -> Result<Vec<(RunStatus, u64)>> {
     let sql = "SELECT status, COUNT(*) FROM workflow_runs GROUP BY status ORDER BY status";
     tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Runs that stand together in one index, newest first.
+/// A set of runs that one index lists, newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunsOf {
-    /// All there are.
+    /// All runs.
     All,
-    /// Those that stand so.
+    /// Runs with this status.
     Status(RunStatus),
-    /// Those of a workflow.
+    /// Runs of this workflow.
     Workflow(String),
-    /// Those that work on a repository: its owner, or any, and its name.
+    /// Runs on a repository: its owner, or any, and its name.
     Repo(Option<String>, String),
-    /// Those that this set off.
+    /// Runs with this trigger.
     Trigger(String),
 }
 
-/// Which runs are counted. Nothing said is all of them.
+/// The filter of a count of runs. `None` does not filter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunFilter {
-    /// Only those that stand in one of these ways; none is all.
+    /// Only runs with one of these statuses; empty does not filter.
     pub statuses: Vec<RunStatus>,
-    /// Only those of this workflow.
+    /// Only runs of this workflow.
     pub workflow_name: Option<String>,
-    /// Only those that work on this repository of that owner, or of any.
+    /// Only runs on this repository, of this owner or of any.
     pub repo: Option<(Option<String>, String)>,
-    /// Only those that this set off.
+    /// Only runs with this trigger.
     pub trigger_id: Option<String>,
-    /// Only those that were started then or later.
+    /// Only runs that were started at this time or later.
     pub since: Option<Timestamp>,
 }
 
-/// A statement on its way, and the values it has so far.
-struct Building<'a> {
+/// A statement under construction, with its values.
+struct Statement<'a> {
     sql: String,
     values: Vec<Value<'a>>,
 }
 
-impl<'a> Building<'a> {
-    /// Adds text with a value where `?#` stands.
+impl<'a> Statement<'a> {
+    /// Appends a clause with one value, written as `?#`.
     fn and(&mut self, clause: &str, value: impl Into<Value<'a>>) {
         self.values.push(value.into());
         self.sql.push_str(&clause.replace("?#", &format!("?{}", self.values.len())));
     }
 
-    /// Adds a repository, in the words of the index that has its owner, or of the one that has none.
+    /// Appends a condition on the repository, in the form of the index with or without the owner.
     fn repo(&mut self, owner: Option<&'a String>, repo: &'a String) {
         match owner {
             Some(owner) => {
                 self.and(" AND COALESCE(owner, '') = ?#", owner);
                 self.and(" AND repo = ?#", repo);
             }
-            // In the words of its own index, which the list with an owner must not take.
+            // The expression of its own index, so that a list with an owner does not use that one.
             None => self.and(" AND (repo || '') = ?#", repo),
         }
     }
 }
 
-/// A stretch of runs, newest first, from behind a run on.
+/// Returns runs of a set after this one, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     of: &RunsOf,
@@ -423,19 +436,19 @@ pub fn list(
     after: Option<(Timestamp, &RunId)>,
     limit: u32,
 ) -> Result<Vec<RunSummaryRow>> {
-    let Building { sql, values } = list_statement(of, since, after, limit);
+    let Statement { sql, values } = list_statement(of, since, after, limit);
     tx.all(&sql, &values, RunSummaryRow::read)
 }
 
-/// The statement of [`list`]; each kind of runs has an index in this very order.
+/// The statement of [`list`]. Each set has an index in exactly this order.
 fn list_statement<'a>(
     of: &'a RunsOf,
     since: Option<Timestamp>,
     after: Option<(Timestamp, &'a RunId)>,
     limit: u32,
-) -> Building<'a> {
+) -> Statement<'a> {
     let sql = concat!("SELECT ", summary_columns!(), " FROM workflow_runs WHERE 1 = 1").to_owned();
-    let mut list = Building { sql, values: Vec::new() };
+    let mut list = Statement { sql, values: Vec::new() };
     match of {
         RunsOf::All => {}
         RunsOf::Status(status) => list.and(" AND status = ?#", *status),
@@ -454,21 +467,21 @@ fn list_statement<'a>(
     list
 }
 
-/// How the engine says that it answers [`list`], a line per step: for holding it to its index.
+/// Returns the engine's plan for [`list`], a line per step, for a test that it uses its index.
 pub fn explain_list(
     tx: &mut Tx<'_>,
     of: &RunsOf,
     since: Option<Timestamp>,
     after: Option<(Timestamp, &RunId)>,
 ) -> Result<Vec<String>> {
-    let Building { sql, values } = list_statement(of, since, after, 21);
+    let Statement { sql, values } = list_statement(of, since, after, 21);
     let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {sql}"), format!("EXPLAIN (COSTS OFF) {sql}"));
     tx.all(Sql::each(&sqlite, &postgres), &values, |row| row.get(row.width() - 1))
 }
 
-/// How many runs there are of those asked for. All of them are counted, which takes its time.
+/// Returns the number of runs that match the filter. It counts all of them, so it is slow for many.
 pub fn count(tx: &mut Tx<'_>, filter: &RunFilter) -> Result<u64> {
-    let mut count = Building { sql: "SELECT COUNT(*) FROM workflow_runs WHERE 1 = 1".to_owned(), values: Vec::new() };
+    let mut count = Statement { sql: "SELECT COUNT(*) FROM workflow_runs WHERE 1 = 1".to_owned(), values: Vec::new() };
     if let [first, rest @ ..] = filter.statuses.as_slice() {
         count.and(" AND status IN (?#", *first);
         for status in rest {

@@ -17,10 +17,10 @@ pub fn start(role: &str, dir: &Path, name: &str) -> Child {
         .expect("starts")
 }
 
-/// Waits until the child says that it is where the test wants it.
+/// Waits until the child prints that it is ready.
 pub fn wait_until_ready(child: &mut Child) {
     let lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "the child ended before it was ready");
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "the child exited before it was ready");
 }
 
 fn role() -> Option<(std::path::PathBuf, String)> {

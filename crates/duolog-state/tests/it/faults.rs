@@ -38,7 +38,7 @@ fn reading_changes_no_file() {
 }
 
 #[test]
-fn there_is_nothing_to_read_where_there_is_nothing() {
+fn reading_a_missing_state_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     for missing in [dir.path().to_owned(), dir.path().join("none")] {
         let answer = State::open(OpenState::at(&missing).read_only()).map(drop);
@@ -57,7 +57,7 @@ fn a_state_on_a_read_only_mount_is_readable() {
         let state = State::open(OpenState::at(seen.path()).read_only())?;
         assert_eq!(count(&state), 1);
         assert!(fs::write(seen.path().join("x"), "").is_err(), "the mount is really read-only");
-        assert!(State::open(OpenState::at(seen.path())).is_err(), "and cannot be opened for writing");
+        assert!(State::open(OpenState::at(seen.path())).is_err(), "it cannot be opened for writing");
         drop(state);
         drop(mount);
         assert_eq!(listing(real.path()), expected);
@@ -81,7 +81,7 @@ fn a_state_on_a_read_only_mount_is_readable() {
     drop(state);
     fs::remove_file(real.path().join("state.db-shm")).expect("removes");
     let answer = read(&listing(real.path()));
-    assert!(answer.is_err(), "a log that cannot be read is not passed over: {answer:?}");
+    assert!(answer.is_err(), "a log that cannot be read is not ignored: {answer:?}");
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn a_full_disk_refuses_the_row_and_keeps_the_others() {
     assert_eq!(count(&state), u64::from(written));
     drop(state);
     let state = open(dir.path());
-    assert_eq!(count(&state), u64::from(written), "what was acknowledged is there, and only that");
+    assert_eq!(count(&state), u64::from(written), "exactly the acknowledged rows are there");
     assert_eq!(state.integrity().expect("checks"), Vec::<String>::new());
     drop(state);
 }
 
 #[test]
-fn a_file_that_is_no_database_is_damage() {
+fn a_file_that_is_not_a_database_is_damage() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("state.db"), "this is a text file, and a long enough one\n".repeat(200)).expect("writes");
     for options in [OpenState::at(dir.path()), OpenState::at(dir.path()).read_only()] {
@@ -117,7 +117,7 @@ fn a_file_that_is_no_database_is_damage() {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_damage_that_names_its_column() {
+fn an_invalid_value_is_damage_that_names_its_column() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     add(&state, "a").expect("writes");
@@ -127,7 +127,8 @@ fn a_value_that_cannot_be_is_damage_that_names_its_column() {
     assert!(matches!(&answer, Err(Error::Damaged { what, .. }) if what == "column updated_at"), "{answer:?}");
 }
 
-/// Whatever page is overwritten, the store answers; it never panics and never calls it fine.
+/// Whatever page is overwritten, the store returns a result: it never panics and never reports a damaged page as
+/// intact.
 #[test]
 fn a_damaged_page_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -35,7 +35,7 @@ fn every_request_of_a_group_happens_exactly_once() {
 }
 
 #[test]
-fn a_request_that_fails_or_panics_is_undone_alone() {
+fn a_request_that_fails_or_panics_is_rolled_back_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     let start = Barrier::new(12);
@@ -96,12 +96,12 @@ fn a_request_that_was_never_begun_is_withdrawn_at_its_deadline() {
         leader.join().expect("ends").expect("writes");
     });
     add(&state, "next").expect("writes");
-    assert!(!ran.load(Ordering::SeqCst), "withdrawn is never run");
+    assert!(!ran.load(Ordering::SeqCst), "a withdrawn request never runs");
     assert_eq!(count(&state), 2);
 }
 
 #[test]
-fn one_member_that_asks_for_power_makes_its_group_sync() {
+fn one_member_with_power_makes_its_group_sync() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     add(&state, "a").expect("writes");
@@ -141,11 +141,11 @@ fn an_error_leaves_no_transaction_open() {
     }));
     assert!(fell.is_err());
     add(&state, "a").expect("writes");
-    assert_eq!(count(&state), 1, "a reader whose user panicked sees new rows again");
+    assert_eq!(count(&state), 1, "after a panic in a read, new rows are visible");
 }
 
 #[test]
-fn a_savepoint_undoes_its_part_only() {
+fn a_savepoint_rolls_back_only_its_part() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     let (first, second) = (session("first"), session("second"));
@@ -180,7 +180,7 @@ fn two_handles_and_another_process_share_one_state() {
 }
 
 #[test]
-fn a_stopped_holder_of_the_lock_is_named() {
+fn the_error_names_a_stopped_lock_holder() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = State::open(OpenState::at(dir.path()).busy_timeout(Duration::from_millis(100))).expect("opens");
     add(&state, "a").expect("writes");
@@ -192,10 +192,10 @@ fn a_stopped_holder_of_the_lock_is_named() {
     let answer = State::open(OpenState::at(dir.path()).busy_timeout(Duration::from_millis(20))).map(drop);
     assert!(matches!(answer, Err(Error::Busy { holder: Some(pid), .. }) if pid == child.id()), "{answer:?}");
     assert_eq!(state.lock_holder().expect("asks"), Some(child.id()));
-    assert_eq!(count(&state), 1, "readers go on");
+    assert_eq!(count(&state), 1, "readers are not blocked");
     child.kill().expect("ends");
     child.wait().expect("ends");
-    add(&state, "b").expect("a dead holder holds nothing");
+    add(&state, "b").expect("the lock of a dead holder is free");
     assert_eq!(state.lock_holder().expect("asks"), None);
 }
 
@@ -252,16 +252,17 @@ fn the_hook_sees_each_commit_before_its_caller_does() {
 }
 
 #[test]
-fn a_lent_connection_reads_a_snapshot_and_leaves_no_transaction_behind() {
+fn a_read_on_the_writer_connection_leaves_no_transaction_open() {
     let dir = tempfile::tempdir().expect("a directory");
-    let state = State::open(OpenState { reading: Reading::Lent, ..OpenState::at(dir.path()) }).expect("opens");
+    let state =
+        State::open(OpenState { reading: Reading::WriterConnection, ..OpenState::at(dir.path()) }).expect("opens");
     add(&state, "a").expect("added");
     assert_eq!(count(&state), 1);
     let failed = state.read(|tx| tx.find("SELECT nothing", &[], |row| row.get::<i64>(0)));
     assert!(failed.is_err());
     let wrote = state.read(|tx| tx.execute("DELETE FROM sessions", &[]));
-    assert_eq!(count(&state), 1, "what a read changed is gone with it: {wrote:?}");
-    add(&state, "b").expect("the next write begins anew");
+    assert_eq!(count(&state), 1, "changes of a read are rolled back: {wrote:?}");
+    add(&state, "b").expect("the next write has its own transaction");
     std::thread::scope(|scope| {
         for n in 0..8 {
             let state = &state;

@@ -1,9 +1,9 @@
-/* A disk that loses what was not synced, for SQLite's files, by LD_PRELOAD.
+/* A disk that loses unsynced writes to SQLite's files, by LD_PRELOAD.
  *
- * Beside state.db and state.db-wal there are two more files each: NAME.disk is what the disk holds, and NAME.dirty has a
- * byte for each page that was written since. A sync copies dirty pages to the disk. A sync that fails
- * answers EIO and forgets which pages were dirty, as Linux does. $LOSSY_FAIL names a file with a number n and a suffix:
- * the n-th sync of a file with that suffix fails; every sync of one, if n is negative.
+ * state.db and state.db-wal have two more files each: NAME.disk has the contents on the disk, and NAME.dirty has a byte
+ * for each page that was written since. A sync copies dirty pages to the disk. A failed sync returns EIO and marks the
+ * pages clean, as Linux does. $LOSSY_FAIL names a file with a number n and a suffix: the n-th sync of a file with that
+ * suffix fails; every sync of one, if n is negative.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 #define PAGE 4096
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* The path of a descriptor, if it is one of SQLite's files. */
+/* Gets the path of a descriptor. Returns 0 if it is not one of SQLite's files. */
 static int ours(int fd, char *path) {
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -49,7 +49,7 @@ static void wrote(int fd, off_t offset, ssize_t length) {
     errno = saved;
 }
 
-/* Whether this sync is the one to fail. */
+/* Returns 1 if this sync must fail. */
 static int fails(const char *path) {
     const char *control = getenv("LOSSY_FAIL");
     FILE *file = control ? fopen(control, "r+") : NULL;
@@ -100,7 +100,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset) {
 
 ssize_t pwrite64(int fd, const void *bytes, size_t length, off_t offset) { return pwrite(fd, bytes, length, offset); }
 
-/* A cut reaches the disk at once. */
+/* A truncation reaches the disk at once. */
 int ftruncate(int fd, off_t length) {
     char path[PATH_MAX];
     int done = REAL(ftruncate)(fd, length);

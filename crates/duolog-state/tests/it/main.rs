@@ -1,27 +1,27 @@
 //! The state store from outside: opening, writing, reading, damage.
 
-// Clippy takes only the test functions for tests, and not what they share.
+// Clippy recognises only the test functions as tests, not their helpers.
 #![allow(clippy::expect_used, clippy::panic, clippy::similar_names)]
 
-/// Copies, checks, checkpoints and figures.
-mod care;
-/// Roles that this binary plays when a test starts it again as another process.
+/// Roles of this binary when a test starts it again as another process.
 mod children;
-/// What holds on either engine: transactions, and each table's functions.
+/// Tests on both engines: transactions, and the functions of each table.
 mod conformance;
 /// Damaged files, full disks, read-only mounts.
 mod faults;
-/// Group commit: who waits, who is rolled back, who is told what.
+/// Group commit: waiting, rollback, and the result for each caller.
 mod groups;
-/// Whose database it is, and which version.
+/// Copies, checks, checkpoints and statistics.
+mod maintenance;
+/// The identity and the version of a database.
 mod opening;
 /// What a change of a run writes, and what a list of many runs reads.
 mod runs;
 /// The schema against the migrations, the limits and the vocabularies.
 mod schema;
-/// What only a server does.
+/// Tests of a server only.
 mod server;
-/// Failed syncs of SQLite's files, on a disk that forgets what was not synced.
+/// Failed syncs of SQLite's files, on a disk that loses unsynced writes.
 mod syncs;
 
 use std::path::Path;
@@ -31,7 +31,7 @@ use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{CheckpointReport, Error, OpenState, State, WalCheckpoint};
 use duolog_types::{Durability, HomeId, SessionId, Timestamp};
 
-/// An instant that many seconds after 1970.
+/// Returns the timestamp that many seconds after 1970.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
@@ -40,12 +40,12 @@ fn id(text: &str) -> SessionId {
     SessionId::parse(text).expect("a session id")
 }
 
-/// A home that is the same in every process.
+/// Returns a home id that is the same in every process.
 fn home() -> HomeId {
     "019363f0-0000-7000-8000-000000000001".parse().expect("a home id")
 }
 
-/// A session whose log has its own name.
+/// Returns a session whose log is named after it.
 fn session(name: &str) -> SessionRow {
     SessionRow::new(id(name), home(), "threads", &format!("sessions/threads/{name}.jsonl"), at(1))
 }
@@ -59,20 +59,20 @@ fn add(state: &State, name: &str) -> Result<(), Error> {
     state.write(Durability::Process, move |tx| sessions::insert(tx, &row))
 }
 
-/// Moves the write-ahead log into the database.
+/// Moves the pages of the write-ahead log into the database.
 fn checkpoint(state: &State) -> CheckpointReport {
     match state.checkpoint().expect("runs") {
         WalCheckpoint::Done(report) => report,
-        WalCheckpoint::Servers => panic!("there is no server"),
+        WalCheckpoint::ManagedByServer => panic!("there is no server"),
     }
 }
 
-/// How many sessions there are.
+/// Returns the number of sessions.
 fn count(state: &State) -> u64 {
     state.read(|tx| tx.find("SELECT COUNT(*) FROM sessions", &[], |row| row.get(0))).expect("reads").unwrap_or_default()
 }
 
-/// A mount that goes with the test. A machine that does not allow it fails the test: it would prove nothing.
+/// A mount that is removed with the test. If the machine does not allow mounts, the test fails: it would prove nothing.
 struct Mount<'d>(&'d Path);
 
 impl<'d> Mount<'d> {

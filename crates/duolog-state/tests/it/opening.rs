@@ -5,7 +5,7 @@ use duolog_state::{Error, Migrate, OpenState, State, known_version};
 
 use super::{add, children, count, open};
 
-/// Changes a database behind the back of the store, through SQLite.
+/// Changes a database through SQLite, without the store.
 fn sql(dir: &Path, statements: &str) {
     let other = rusqlite::Connection::open(dir.join("state.db")).expect("opens");
     other.execute_batch(statements).expect("runs");
@@ -26,7 +26,7 @@ fn a_new_state_is_private_and_current() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     let show = |name: &str| {
-        let settings = state.stats().expect("stats").figures.settings;
+        let settings = state.stats().expect("stats").engine_stats.settings;
         settings.into_iter().find(|(setting, _)| setting == name).map(|(_, value)| value).expect("shown")
     };
     for (name, value) in [
@@ -43,7 +43,7 @@ fn a_new_state_is_private_and_current() {
     }
 }
 
-/// A directory whose database has a path of that many bytes, below another.
+/// Returns a directory below `dir` whose database has a path of that many bytes.
 fn deep(dir: &Path, bytes: usize) -> std::path::PathBuf {
     let mut deep = dir.canonicalize().expect("is there");
     let left = |deep: &Path| bytes - deep.as_os_str().len() - "/state.db".len();
@@ -55,7 +55,7 @@ fn deep(dir: &Path, bytes: usize) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_path_that_is_too_long_is_refused_by_its_length() {
+fn a_path_that_is_too_long_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let longest = deep(dir.path(), 504);
     let state = open(&longest);
@@ -70,7 +70,7 @@ fn a_path_that_is_too_long_is_refused_by_its_length() {
         assert!(matches!(answer, Err(Error::PathTooLong { bytes: 505, max: 504, .. })), "{answer:?}");
         assert!(text.is_err_and(|text| text.contains("has 505 bytes, and SQLite takes at most 504")));
     }
-    assert!(!longer.exists(), "nothing was made there");
+    assert!(!longer.exists(), "nothing was created there");
     let link = dir.path().join("link");
     let further = longest.join("x");
     std::fs::create_dir(&further).expect("makes");
@@ -95,7 +95,7 @@ fn a_newer_schema_is_read_and_never_written() {
 }
 
 #[test]
-fn an_older_schema_is_migrated_only_where_that_is_allowed() {
+fn an_older_schema_is_migrated_only_if_allowed() {
     let dir = tempfile::tempdir().expect("a directory");
     // Version 0 is a database without tables.
     rusqlite::Connection::open(dir.path().join("state.db")).expect("opens").execute_batch("VACUUM").expect("runs");
@@ -108,7 +108,7 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
     assert_eq!(open(dir.path()).schema_version(), known_version());
 }
 
-/// Development schemas were numbered from 1; none of their tables is looked at.
+/// Development schemas were numbered from 1; their tables are not read.
 #[test]
 fn a_home_of_a_development_schema_is_refused_and_left_alone() {
     for version in [1, 17, 99] {
@@ -193,10 +193,10 @@ fn opening_a_current_state_writes_nothing() {
 }
 
 #[test]
-fn closing_leaves_the_log_for_the_next() {
+fn closing_leaves_a_short_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("state.db-wal");
-    // The tables alone are more than is left to the next; what one who comes later writes is not.
+    // The tables alone are more than closing leaves in the log; what a later process writes is not.
     for (name, is_left) in [("a", false), ("b", true)] {
         let state = open(dir.path());
         add(&state, name).expect("writes");

@@ -42,14 +42,14 @@ fn run(name: &str) -> RunRow {
     }
 }
 
-/// However much a run has, a change of its status writes its row and the indexes of statuses, and nothing else.
+/// However much data a run has, a change of its status writes its row and the indexes on the status, and nothing else.
 #[test]
-fn a_change_of_status_writes_little() {
+fn a_change_of_status_writes_few_pages() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     state
         .write(Process, |tx| {
-            // Neighbours, so that the pages are as full as they are in use.
+            // Neighbours, so that the pages are as full as in real use.
             for number in 0..500 {
                 let ended = RunRow {
                     status: RunStatus::Succeeded,
@@ -82,7 +82,7 @@ fn a_change_of_status_writes_little() {
     }
 }
 
-/// A state with that many runs: one in a hundred failed, one in a thousand is running, the rest succeeded.
+/// Returns a state with that many runs: one in a hundred failed, one in a thousand is running, the others succeeded.
 fn filled(runs: u32) -> (tempfile::TempDir, rusqlite::Connection) {
     let dir = tempfile::tempdir().expect("a directory");
     open(dir.path()).close();
@@ -103,9 +103,9 @@ fn filled(runs: u32) -> (tempfile::TempDir, rusqlite::Connection) {
     (dir, connection)
 }
 
-/// What the newest twenty of each kind cost does not depend on how many there are.
+/// The cost of the newest twenty of each kind does not depend on the number of runs.
 #[test]
-fn a_page_of_many_runs_costs_what_one_of_few_does() {
+fn a_page_costs_the_same_for_any_number_of_runs() {
     use rusqlite::StatementStatus::{FullscanStep, Sort, VmStep};
 
     let states = [1_000, 100_000].map(filled);
@@ -132,16 +132,16 @@ fn a_page_of_many_runs_costs_what_one_of_few_does() {
     }
 }
 
-/// The bytes that this process has read from files.
+/// Returns the number of bytes that this process has read from files.
 fn bytes_read() -> u64 {
     let counts = std::fs::read_to_string("/proc/self/io").expect("the system counts");
     let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("what was read");
     read.parse().expect("a number")
 }
 
-/// A listed run costs one page at the most, however many there are; its body, which takes seventeen, costs none.
+/// A listed run costs at most one page, however many there are; its body, which has seventeen pages, costs none.
 #[test]
-fn a_page_of_runs_reads_no_body_and_little_else() {
+fn a_page_of_runs_reads_no_bodies() {
     for count in [1_000, 100_000] {
         let (dir, connection) = filled(count);
         for status in RunStatus::ALL {

@@ -19,7 +19,7 @@ use super::open;
 
 const SCHEMA: &str = include_str!("../../sql/schema.sql");
 
-/// Every table and index as SQLite keeps it, without comments and with single spaces.
+/// Returns every table and index as SQLite stores it, without comments and with single spaces.
 fn objects(connection: &rusqlite::Connection) -> BTreeMap<String, String> {
     let mut statement =
         connection.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").expect("prepares");
@@ -33,7 +33,7 @@ fn objects(connection: &rusqlite::Connection) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_schema_for_people_equals_the_migrations() {
+fn schema_sql_equals_the_migrations() {
     let dir = tempfile::tempdir().expect("a directory");
     open(dir.path()).close();
     let migrated = objects(&rusqlite::Connection::open(dir.path().join("state.db")).expect("opens"));
@@ -43,7 +43,7 @@ fn the_schema_for_people_equals_the_migrations() {
     assert_eq!(objects(&written), migrated);
 }
 
-/// SQLite parses the stored text at every opening, and a one-shot command opens once per line it appends.
+/// SQLite parses the stored text at every open, and a short command opens once per line that it appends.
 #[test]
 fn the_stored_schema_has_no_comments_and_no_indentation() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -56,7 +56,8 @@ fn the_stored_schema_has_no_comments_and_no_indentation() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// The system's SQLite may be older than ours, and a schema that it cannot parse makes the whole file unreadable to it.
+/// The system's SQLite may be older than the bundled one, and a schema that it cannot parse makes the file unreadable
+/// to it.
 #[test]
 fn the_schema_uses_no_function_that_is_newer_than_sqlite_3_40() {
     assert!(!SCHEMA.contains("octet_length"));
@@ -142,7 +143,7 @@ fn switch_bounds() -> impl Iterator<Item = (String, usize)> {
     columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
 }
 
-/// The columns of runs that hold text.
+/// Returns the text columns of runs.
 fn run_bounds() -> impl Iterator<Item = (String, usize)> {
     let columns = [
         (MESSAGE_ID_BYTES_MAX, "workflow_runs.id workflow_runs.session_id executions.id executions.session_id"),
@@ -166,9 +167,9 @@ fn run_bounds() -> impl Iterator<Item = (String, usize)> {
     columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
 }
 
-/// What a run has of each kind is bounded as a whole too.
+/// The data of a run is also bounded in total, per kind.
 #[test]
-fn what_a_run_has_is_bounded_as_a_whole() {
+fn the_data_of_a_run_is_bounded_in_total() {
     for (column, max) in
         [("phases_bytes", PHASES_BYTES_MAX), ("scratch_bytes", SCRATCH_BYTES_MAX), ("nodes_bytes", NODES_BYTES_MAX)]
     {
@@ -197,7 +198,7 @@ fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     expect("action", RepairAction::ALL.iter().map(|word| word.as_str()).collect());
 }
 
-/// Every opening asks for these; with any other index it would look at every session of the home.
+/// Every open runs these queries; with any other index they would read every session of the home.
 #[test]
 fn unfinished_deletions_are_found_by_their_own_index() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -213,7 +214,7 @@ fn unfinished_deletions_are_found_by_their_own_index() {
     assert!(plan.contains("sessions_deleted") && !plan.contains("TEMP B-TREE"), "{plan}");
 }
 
-/// What conversations ask on every change or reading, and the index that answers it: nothing is read from end to end.
+/// The queries of conversations on every change or read, and the index that each uses: no table is scanned.
 #[test]
 fn conversations_are_read_by_their_indexes() {
     let questions = [
@@ -247,7 +248,7 @@ fn conversations_are_read_by_their_indexes() {
     answered_by(&questions);
 }
 
-/// What schedules and chats ask, likewise.
+/// The queries of schedules and chats, and their indexes.
 #[test]
 fn schedules_and_chats_are_read_by_their_indexes() {
     let questions = [
@@ -322,7 +323,7 @@ fn answered_by(questions: &[(&str, &str)]) {
     }
 }
 
-/// The same of runs: what is asked on every change, claim or look.
+/// The queries of runs on every change, claim or read, and their indexes.
 #[test]
 fn runs_are_read_by_their_indexes() {
     let questions = [
@@ -397,15 +398,15 @@ fn runs_are_read_by_their_indexes() {
     }
 }
 
-/// The words of a step, without comments.
+/// Returns the words of a step, without comments.
 fn words(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(|line| line.split("--").next().unwrap_or("")).collect();
     let words = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace("( ", "(").replace(" )", ")")
 }
 
-/// What a step for SQLite says, as PostgreSQL says it. Only types, the length of text, two functions of text, the options
-/// of tables, the seconds of an instant and the numbers of waiting lines differ.
+/// Translates a step for SQLite to PostgreSQL. They differ only in types, the length of text, two text functions, the
+/// options of tables, the seconds of a timestamp and the numbers of pending lines.
 fn translated(sqlite: &str) -> String {
     let mut text = words(sqlite)
         .replace("json_quote(", "to_json(")
@@ -439,21 +440,21 @@ fn translated(sqlite: &str) -> String {
     text
 }
 
-/// A step without one of its views.
+/// Returns a step without one of its views.
 fn without_view(step: &str, name: &str) -> String {
     let Some((before, rest)) = step.split_once(&format!("CREATE VIEW {name} ")) else { return step.to_owned() };
     let (_, after) = rest.split_once(';').expect("the view ends");
     format!("{before}{after}")
 }
 
-/// The same tables, columns, bounds, vocabularies, keys and indexes, to the word.
+/// The same tables, columns, limits, vocabularies, keys and indexes, word by word.
 #[test]
-fn every_step_says_the_same_to_both_engines() {
+fn every_step_is_the_same_on_both_engines() {
     let steps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/migrations");
     let mut seen = 0;
     for step in steps.read_dir().expect("lists").flatten() {
         let read = |name: &str| std::fs::read_to_string(step.path().join(name)).expect(name);
-        // Each engine orders an aggregate in its own words; `whole_views.rs` compares what this view gives.
+        // Each engine has its own syntax to order an aggregate; `whole_views.rs` compares the results of this view.
         let (sqlite, postgres) = (translated(&read("sqlite.sql")), words(&read("postgres.sql")));
         let [sqlite, postgres] = [sqlite, postgres].map(|text| without_view(&text, "progressions_whole"));
         assert_eq!(sqlite, postgres, "{}", step.path().display());
@@ -462,7 +463,7 @@ fn every_step_says_the_same_to_both_engines() {
     assert!(seen > 0);
 }
 
-/// Columns, indexes and foreign keys, as SQLite tells them.
+/// Columns, indexes and foreign keys from SQLite.
 const OURS: [&str; 3] = [
     r#"SELECT m.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'BLOB' THEN 'bytea'
        ELSE lower(c.type) END || ' ' || (c."notnull" OR c.pk > 0) || ' ' || COALESCE(trim(c.dflt_value, ''''), '-')
@@ -474,7 +475,7 @@ const OURS: [&str; 3] = [
        FROM sqlite_schema m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'"#,
 ];
 
-/// The same, as PostgreSQL tells them.
+/// Columns, indexes and foreign keys from PostgreSQL.
 const THEIRS: [&str; 3] = [
     "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || (CASE is_nullable WHEN 'NO' THEN '1'
      ELSE '0' END) || ' ' || COALESCE(split_part(trim(leading '''' from column_default), '''', 1), '-')
@@ -492,7 +493,7 @@ const THEIRS: [&str; 3] = [
      JOIN pg_attribute b ON b.attrelid = c.confrelid AND b.attnum = c.confkey[1] WHERE c.contype = 'f'",
 ];
 
-/// What the two engines made of it.
+/// Compares the schemas that the two engines report.
 #[test]
 fn both_engines_hold_the_same_schema() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! What only a server does: it refuses, it goes away, it comes back, it runs full.
+//! Tests of a server only: it refuses, disconnects, restarts, and its disk is full.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn open(url: &str) -> State {
     State::open(options(url)).unwrap_or_else(|error| panic!("{error}: {error:?}"))
 }
 
-/// Opens what cannot be opened, and looks for the secret in all that is said about it.
+/// Opens a state that cannot be opened, and checks that the error does not contain the secret.
 fn refused(url: &str, secret: &str) -> Error {
     let error = State::open(options(url).busy_timeout(Duration::from_millis(300))).map(drop).expect_err("refused");
     let mut told = vec![format!("{error} {error:?}")];
@@ -49,7 +49,7 @@ fn refused(url: &str, secret: &str) -> Error {
     error
 }
 
-/// The same address with another password.
+/// Returns the address with another password.
 fn with_password(url: &str, password: &str) -> String {
     let (user, rest) = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')).expect("user and host");
     let user = user.split(':').next().expect("a user");
@@ -76,11 +76,11 @@ fn a_wrong_password_user_or_database_is_refused_by_name() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named_without_its_secret() {
+fn an_unreachable_server_is_named_without_its_password() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("an address");
     let answer = refused(&format!("postgres://ada:s3cret@{free}/duolog"), "s3cret");
     assert!(matches!(&answer, Error::Unreachable { place, .. } if place.contains(&free.to_string())), "{answer:?}");
-    // One that takes the connection and says nothing.
+    // A server that accepts the connection and does not answer.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
     let at = silent.local_addr().expect("an address");
     let answer = refused(&format!("postgres://ada:s3cret@{at}/duolog"), "s3cret");
@@ -96,7 +96,7 @@ fn a_server_that_is_too_old_is_refused() {
     proxy.plan(Plan::Version("14.99".into()));
     let answer = refused(&proxy.url(&database.url()), &password_of(&database.url()));
     assert!(matches!(answer, Error::TooOld { needed: 15, .. }), "{answer:?}");
-    assert_eq!(tables(&database), "", "nothing was made");
+    assert_eq!(tables(&database), "", "nothing was created");
 }
 
 fn tables(database: &Database) -> String {
@@ -121,17 +121,17 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_extensions_bring_is_not_another_program() {
+fn tables_of_extensions_are_not_another_program() {
     let database = database();
     if database.run_sql("CREATE EXTENSION pg_stat_statements").is_err() {
-        // Only the server's own package is there; one of its parts makes a view as well.
+        // Only extensions of the server's own package are available; this one creates a view.
         database.run_sql("CREATE EXTENSION pg_buffercache").expect("an extension with a view");
     }
     add(&open(&database.url()), "a").expect("writes");
 }
 
 #[test]
-fn a_role_without_rights_is_told_so() {
+fn a_role_without_privileges_gets_an_error() {
     let shared = Shared::get().expect("a server");
     let database = database();
     let role = shared.create_role(&NewRole::default()).expect("a role");
@@ -143,7 +143,7 @@ fn a_role_without_rights_is_told_so() {
 }
 
 #[test]
-fn a_role_that_does_not_own_the_tables_is_told_that_it_cannot_vacuum_them() {
+fn a_role_that_does_not_own_the_tables_cannot_vacuum_them() {
     let shared = Shared::get().expect("a server");
     let database = database();
     open(&database.url()).vacuum().expect("the owner vacuums");
@@ -157,7 +157,7 @@ fn a_role_that_does_not_own_the_tables_is_told_that_it_cannot_vacuum_them() {
 }
 
 #[test]
-fn a_connection_limit_is_waited_for_and_then_told() {
+fn a_connection_limit_is_busy_after_the_timeout() {
     let shared = Shared::get().expect("a server");
     let role = shared.create_role(&NewRole { connections: Some(1), ..NewRole::default() }).expect("a role");
     let database = shared.create_database_for(&role).expect("a database");
@@ -166,7 +166,7 @@ fn a_connection_limit_is_waited_for_and_then_told() {
     add(&holder, "a").expect("writes");
     let answer = refused(&url, role.password());
     assert!(matches!(&answer, Error::Busy { what, .. } if what.contains("connection")), "{answer:?}");
-    // Who waits long enough gets it once it is free.
+    // A caller that waits long enough gets a connection when one is free.
     let waiter = thread::spawn({
         let url = url.clone();
         move || State::open(options(&url).busy_timeout(Duration::from_secs(20)))
@@ -178,7 +178,7 @@ fn a_connection_limit_is_waited_for_and_then_told() {
 }
 
 #[test]
-fn every_connection_of_the_process_is_waited_for_and_then_told() {
+fn a_full_pool_is_busy_after_the_timeout() {
     let database = database();
     let mut options = options(&database.url()).busy_timeout(Duration::from_millis(100));
     options.connections_max = 1;
@@ -189,7 +189,7 @@ fn every_connection_of_the_process_is_waited_for_and_then_told() {
     assert_eq!(count(&state), 0);
 }
 
-/// A row that fills pages: what it holds cannot be made smaller.
+/// Inserts a row that fills pages and cannot be compressed.
 fn put_large(state: &State, number: u32) -> Result<(), Error> {
     let mut seed = u64::from(number) + 1;
     let letters = std::iter::repeat_with(move || {
@@ -210,13 +210,13 @@ fn a_full_disk_on_the_server_refuses_the_row_and_keeps_the_others() {
     let answer = put_large(&state, written);
     assert!(matches!(answer, Err(Error::Full { .. })), "{answer:?}");
     assert!(written > 5, "{written}");
-    assert_eq!(count(&state), u64::from(written), "what was acknowledged is there, and only that");
+    assert_eq!(count(&state), u64::from(written), "exactly the acknowledged rows are there");
     drop(state);
     drop(database);
 }
 
 #[test]
-fn a_connection_lost_before_the_commit_is_tried_again() {
+fn a_transaction_is_retried_if_the_connection_is_lost_before_the_commit() {
     let database = database();
     let proxy = proxy();
     let state = open(&proxy.url(&database.url()));
@@ -229,28 +229,28 @@ fn a_connection_lost_before_the_commit_is_tried_again() {
         seen.fetch_add(1, Ordering::SeqCst);
         sessions::insert(tx, &row)
     });
-    // Whether the commit arrived cannot be told from here: it is said to be unknown, and never run again by itself.
+    // It is unknown here whether the commit arrived: the error says so, and it is never retried automatically.
     assert!(matches!(written, Err(Error::Unknown { .. })), "{written:?}");
     assert_eq!((runs.load(Ordering::SeqCst), count(&state)), (1, 1));
     proxy.plan(Plan::cut_before("INSERT"));
-    add(&state, "c").expect("the transaction is run again on another connection");
+    add(&state, "c").expect("the transaction is retried on another connection");
     assert_eq!(count(&state), 2);
     assert!(state.counters().again >= 1, "{:?}", state.counters());
 }
 
 #[test]
-fn a_connection_lost_after_the_commit_is_unknown_and_happened() {
+fn a_connection_lost_after_the_commit_is_unknown() {
     let database = database();
     let proxy = proxy();
     let state = open(&proxy.url(&database.url()));
     proxy.plan(Plan::cut_after("COMMIT"));
     let written = add(&state, "a");
     assert!(matches!(written, Err(Error::Unknown { .. })), "{written:?}");
-    assert_eq!(count(&state), 1, "it happened, and was not done again");
+    assert_eq!(count(&state), 1, "it was committed once");
 }
 
 #[test]
-fn a_row_that_is_held_too_long_is_busy_and_nothing_changes() {
+fn a_row_that_is_locked_too_long_is_busy() {
     let database = database();
     let state = State::open(options(&database.url()).busy_timeout(Duration::from_millis(200))).expect("opens");
     add(&state, "a").expect("writes");
@@ -276,7 +276,7 @@ fn a_row_that_is_held_too_long_is_busy_and_nothing_changes() {
 }
 
 #[test]
-fn of_two_that_wait_for_each_other_one_is_tried_again() {
+fn one_of_two_deadlocked_transactions_is_retried() {
     let database = database();
     let state = open(&database.url());
     add(&state, "a").expect("writes");
@@ -324,7 +324,7 @@ fn a_schema_from_the_future_is_read_and_never_written() {
 }
 
 #[test]
-fn an_older_schema_is_migrated_only_where_that_is_allowed() {
+fn an_older_schema_is_migrated_only_if_allowed() {
     let database = database();
     let answer = State::open(OpenState { migrate: Migrate::No, ..options(&database.url()) }).map(drop);
     assert!(matches!(answer, Err(Error::NeedsMigration { found: 0, .. })), "{answer:?}");
@@ -349,26 +349,26 @@ fn a_database_of_a_development_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn the_server_is_asked_about_itself_and_warned_about() {
+fn unsafe_server_settings_are_reported() {
     let server = Options::default()
         .settings(&[("fsync", "off"), ("synchronous_commit", "off"), ("full_page_writes", "off")])
         .start()
         .expect("a careless server");
     let database = server.create_database().expect("a database");
     let state = open(&database.url());
-    let figures = state.stats().expect("stats").figures;
-    let named: Vec<_> = figures.unsafe_settings.iter().map(|(name, _)| name.as_str()).collect();
+    let engine = state.stats().expect("stats").engine_stats;
+    let named: Vec<_> = engine.unsafe_settings.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(named, ["fsync", "synchronous_commit", "full_page_writes"]);
-    let shown = |name: &str| figures.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    assert_eq!(shown("synchronous_commit"), Some("on"), "for our own connections it is on");
+    let shown = |name: &str| engine.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    assert_eq!(shown("synchronous_commit"), Some("on"), "it is on for Duolog's connections");
     drop(database);
     let place = Place::postgres();
     let careful = place.open();
     let stats = careful.stats().expect("stats");
-    assert!(stats.figures.engine.starts_with("postgresql "), "{stats:?}");
-    assert_eq!((stats.figures.unsafe_settings.len(), stats.figures.wal_bytes), (0, None));
-    assert!(stats.figures.bytes > 0);
-    assert_eq!(careful.checkpoint().expect("answers"), WalCheckpoint::Servers);
+    assert!(stats.engine_stats.engine.starts_with("postgresql "), "{stats:?}");
+    assert_eq!((stats.engine_stats.unsafe_settings.len(), stats.engine_stats.wal_bytes), (0, None));
+    assert!(stats.engine_stats.bytes > 0);
+    assert_eq!(careful.checkpoint().expect("answers"), WalCheckpoint::ManagedByServer);
     careful.vacuum().expect("vacuums");
     assert!(matches!(careful.backup_to(Path::new("/nonexistent/copy")), Err(Error::NotHere { .. })));
     assert!(careful.integrity().expect("checks").is_empty());
@@ -392,9 +392,9 @@ fn a_handle_outlives_a_restart_of_the_server() {
     drop(database);
 }
 
-/// A caller inside a runtime of its own blocks, and is not brought down.
+/// A caller inside its own runtime blocks and does not panic.
 #[test]
-fn it_can_be_used_from_inside_a_runtime() {
+fn a_state_can_be_used_inside_a_runtime() {
     let database = database();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let counted = runtime.block_on(async {
@@ -405,7 +405,7 @@ fn it_can_be_used_from_inside_a_runtime() {
     assert_eq!(counted, 1);
 }
 
-/// A certificate that vouches for itself, for one name; both files belong to whoever owns the directory.
+/// Creates a self-signed certificate for one name; both files belong to the owner of the directory.
 fn make_certificate(dir: &Path, name: &str, stem: &str) {
     let (key, cert) = (format!("{stem}.key"), format!("{stem}.crt"));
     let made = Command::new("openssl")
@@ -424,7 +424,7 @@ fn make_certificate(dir: &Path, name: &str, stem: &str) {
 }
 
 #[test]
-fn a_server_is_believed_as_far_as_the_address_says() {
+fn a_certificate_is_checked_as_the_address_requires() {
     let mut server = Server::start().expect("a server");
     make_certificate(&server.data(), "DNS:db.example", "elsewhere");
     make_certificate(&server.data(), "IP:127.0.0.1", "here");
@@ -445,7 +445,7 @@ fn a_server_is_believed_as_far_as_the_address_says() {
         let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
         open(url).read(|tx| tx.find(sql, &[], |row| row.get::<bool>(0))).expect("reads")
     };
-    assert_eq!(encrypted(&url("sslmode=prefer")), Some(false), "there is nothing to encrypt with yet");
+    assert_eq!(encrypted(&url("sslmode=prefer")), Some(false), "the server has no certificate yet");
     let answer = refused(&url("sslmode=require"), "postgres:p");
     assert!(matches!(answer, Error::Denied { .. }), "{answer:?}");
     set(&mut server, "here");
@@ -458,7 +458,7 @@ fn a_server_is_believed_as_far_as_the_address_says() {
         assert!(matches!(&answer, Error::Denied { .. } | Error::BadAddress { .. }), "{wary}: {answer:?}");
     }
     set(&mut server, "elsewhere");
-    assert_eq!(encrypted(&url(&format!("sslmode=verify-ca&{elsewhere}"))), Some(true), "the name is not asked for");
+    assert_eq!(encrypted(&url(&format!("sslmode=verify-ca&{elsewhere}"))), Some(true), "the name is not checked");
     let answer = refused(&url(&format!("sslmode=verify-full&{elsewhere}")), &password_of(&database.url()));
     assert!(matches!(&answer, Error::Denied { detail, .. } if detail.contains("certificate")), "{answer:?}");
     let answer = refused(&url("sslmode=verify-ca&sslrootcert=/nonexistent.pem"), &password_of(&database.url()));

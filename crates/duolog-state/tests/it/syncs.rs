@@ -23,7 +23,7 @@ impl Lossy {
         Self(dir)
     }
 
-    /// Runs one of the roles below in a process of its own.
+    /// Runs one of the roles below in its own process.
     fn play(&self, role: &str, mutant: Option<Mutant>) -> Output {
         let mut child = Command::new(std::env::current_exe().expect("this binary"));
         child
@@ -38,7 +38,7 @@ impl Lossy {
         child.output().expect("starts")
     }
 
-    /// Runs a role that must end well.
+    /// Runs a role that must succeed.
     fn must(&self, role: &str) {
         let output = self.play(role, None);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -52,7 +52,7 @@ fn a_power_commit_after_a_failed_sync_survives_a_power_loss() {
 }
 
 #[test]
-fn a_process_that_comes_after_a_failed_sync_knows_of_it() {
+fn a_later_process_knows_of_a_failed_sync() {
     let lossy = Lossy::new();
     lossy.must("fails_and_dies");
     lossy.must("comes_later");
@@ -67,7 +67,7 @@ fn while_syncs_fail_power_is_refused_and_process_is_not() {
 }
 
 #[test]
-fn a_reader_does_not_hold_back_what_follows_a_failed_sync() {
+fn a_reader_does_not_block_writes_after_a_failed_sync() {
     Lossy::new().must("beside_a_reader");
 }
 
@@ -85,12 +85,12 @@ fn a_new_lock_file_does_not_forget_a_failed_sync() {
 }
 
 #[test]
-fn a_lock_file_that_was_removed_is_made_again() {
+fn a_removed_lock_file_is_created_again() {
     Lossy::new().must("loses_its_lock_file");
 }
 
 #[test]
-fn whatever_sync_fails_acknowledged_power_commits_survive() {
+fn acknowledged_power_commits_survive_any_failed_sync() {
     for seed in 0..8 {
         Lossy::new().must(&format!("random {seed}"));
     }
@@ -103,7 +103,7 @@ fn without_the_rule_a_power_commit_is_lost() {
     assert!(!lost.status.success() && said.contains("acknowledged and lost"), "{said}");
 }
 
-/// What a child process does.
+/// The entry point of a child process.
 #[test]
 fn role() {
     let Some(dir) = std::env::var_os("LOSSY_FAIL").and(std::env::var_os("DUOLOG_TEST_DIR")) else { return };
@@ -139,7 +139,7 @@ impl Disk {
         open(&self.home())
     }
 
-    /// Lets the nth sync of a file with this suffix fail, or every one if the number is negative.
+    /// Makes the nth sync of a file with this suffix fail, or every sync if the number is negative.
     fn fail(&self, nth: i32, suffix: &str) {
         fs::write(self.dir.join("fail"), format!("{nth} {suffix}\n")).expect("writes");
     }
@@ -152,7 +152,7 @@ impl Disk {
         self.home().join("state.lock").metadata().expect("is there").permissions().mode() & 0o111 != 0
     }
 
-    /// Holds what would be there after a power loss to what was acknowledged.
+    /// Compares the contents after a power loss with the acknowledged rows.
     fn check(&self, acknowledged: &BTreeSet<String>) {
         let image = tempfile::tempdir().expect("a directory");
         for name in ["state.db", "state.db-wal"] {
@@ -179,7 +179,7 @@ fn put(state: &State, durability: Durability, name: &str) -> Result<(), Error> {
     state.write(durability, move |tx| sessions::insert(tx, &row))
 }
 
-/// A commit that nobody synced, and one whose sync fails.
+/// Makes a commit that is not synced, and one whose sync fails.
 fn fail_a_sync(disk: &Disk, state: &State, nth: i32) {
     put(state, Power, "synced").expect("writes");
     for number in 0..9 {
@@ -205,7 +205,7 @@ fn fails_and_dies(disk: &Disk) {
     let state = disk.open();
     fail_a_sync(disk, &state, 1);
     assert!(disk.is_marked());
-    // Without closing anything.
+    // Exits without closing anything.
     std::process::exit(0);
 }
 
@@ -230,8 +230,8 @@ fn keeps_failing(disk: &Disk) {
     fail_a_sync(disk, &state, -1);
     let rows = count(&state);
     refused(&state);
-    assert_eq!(count(&state), rows, "refused is not written");
-    put(&state, Process, "process").expect("asks for no sync");
+    assert_eq!(count(&state), rows, "a refused write is not written");
+    put(&state, Process, "process").expect("needs no sync");
     assert_eq!(count(&state), rows + 1);
     assert!(disk.is_marked());
 }
@@ -239,7 +239,7 @@ fn keeps_failing(disk: &Disk) {
 fn finds_it_failing(disk: &Disk) {
     let state = disk.open();
     refused(&state);
-    put(&state, Process, "another").expect("asks for no sync");
+    put(&state, Process, "another").expect("needs no sync");
 }
 
 fn finds_it_working(disk: &Disk) {
@@ -263,7 +263,7 @@ fn beside_a_reader(disk: &Disk) {
     disk.holds(&["before", "synced", "unsynced0", "unsynced8", "next"]);
 }
 
-/// The thread beside the writer fails to sync the log, and nobody else has tried.
+/// The checkpointer thread fails to sync the log, and no other thread has tried.
 fn checkpoint_fails(disk: &Disk) {
     let state = disk.open();
     put(&state, Power, "synced").expect("writes");
@@ -274,7 +274,7 @@ fn checkpoint_fails(disk: &Disk) {
         let mut row = session(&format!("s{}", names.len()));
         row.node_metadata = Some("x".repeat(60_000));
         names.insert(row.id.as_str().to_owned());
-        state.write(Process, move |tx| sessions::insert(tx, &row)).expect("asks for no sync");
+        state.write(Process, move |tx| sessions::insert(tx, &row)).expect("needs no sync");
     }
     disk.holds(&["synced"]);
     refused(&state);
@@ -290,12 +290,12 @@ fn loses_its_lock_file(disk: &Disk) {
     fs::remove_file(disk.home().join("state.lock")).expect("removes");
     put(&two, Power, "two").expect("writes");
     fail_a_sync(disk, &one, 1);
-    assert!(disk.is_marked(), "in the file that others see");
+    assert!(disk.is_marked(), "in the file that other processes see");
     put(&two, Power, "next").expect("writes");
     disk.holds(&["one", "two", "synced", "unsynced0", "unsynced8", "next"]);
 }
 
-/// Two handles write, checkpoint and are opened again while syncs of either file fail.
+/// Two handles write, checkpoint and are opened again while syncs of both files fail.
 fn random(disk: &Disk, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move |below: u64| {
@@ -317,7 +317,7 @@ fn random(disk: &Disk, seed: u64) {
         match next(20) {
             0 => drop(handle.checkpoint()),
             1 => {
-                // Both, so that the next opening reads the log from its beginning.
+                // Both, so that the next open reads the log from its beginning.
                 disk.work();
                 drop(handles);
                 handles = [disk.open(), disk.open()];

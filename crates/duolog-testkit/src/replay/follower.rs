@@ -28,7 +28,7 @@ impl Follower {
             Some(0) => {}
             // Busy, or no connection within the short timeout: it comes back later. Not found: the session is gone.
             Some(3) => return Ok(()),
-            Some(5) if answer.errors.contains("cannot be reached") => return Ok(()),
+            Some(5) if answer.errors.contains("cannot reach") => return Ok(()),
             Some(1) => {
                 self.gone = true;
                 return Ok(());

@@ -110,7 +110,7 @@ fn file_system(look: &Look<'_>) -> Result<Check> {
 /// What keeps the rows, and whether it keeps its word when its machine loses power.
 fn engine(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let figures = store.join.state().figures()?;
+    let figures = store.join.state().engine_stats()?;
     let detail = format!("{} at {}", figures.engine, store.place());
     if figures.unsafe_settings.is_empty() {
         return Ok(ok("engine", detail));
@@ -134,7 +134,7 @@ fn schema(look: &Look<'_>) -> Result<Check> {
 
 fn database(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let bytes = store.join.state().figures()?.bytes;
+    let bytes = store.join.state().engine_stats()?.bytes;
     if look.depth == Depth::Quick && bytes > DATABASE_BYTES && !is_on_server(store) {
         return Ok(ok("database", format!("opens; its {} MiB are checked with --deep", bytes >> 20)));
     }
@@ -278,7 +278,7 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     // Those of other homes on the same state are theirs to look at.
     rows.retain(|row| row.repair.home_id == store.join.home());
     let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
-    let mended = rows.iter().filter(|row| row.repair.action.is_mend()).count() as u64;
+    let mended = rows.iter().filter(|row| row.repair.action.is_torn_tail()).count() as u64;
     let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
     let deleted = rows.iter().filter(|row| row.repair.action == RepairAction::Deleted).count() as u64;
     Ok(if !lost.is_empty() {
@@ -404,7 +404,7 @@ fn schedules(look: &Look<'_>) -> Result<Check> {
 }
 
 fn has_checksums(store: &Store) -> Result<bool> {
-    let settings = store.join.state().figures()?.settings;
+    let settings = store.join.state().engine_stats()?.settings;
     Ok(settings.iter().any(|(name, value)| name == "data_checksums" && value == "on"))
 }
 

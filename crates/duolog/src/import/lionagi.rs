@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use duolog_state::Foreign;
-use duolog_state::owned::branches::{BranchRow, Forked};
+use duolog_state::owned::branches::{BranchRow, ForkPoint};
 use duolog_state::owned::messages::{Content, MessageRow};
 use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
@@ -229,7 +229,7 @@ impl Mapping {
                 Some(parent)
                     if forked_at <= source.collection.len() as u64 && parent.ids.get(..at) == ids.get(..at) =>
                 {
-                    forked = Some(Forked { parent: parent_id, at_ord: at as u64, at_seq: 0 });
+                    forked = Some(ForkPoint { parent: parent_id, at_ord: at as u64, at_seq: 0 });
                     if at > 0 {
                         head.parent_id = Some(holder(known, &parent.head, at as u64));
                         head.base_ord = at as u64;

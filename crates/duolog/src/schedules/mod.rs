@@ -242,7 +242,7 @@ pub fn as_configured(base: &BaseSchedule, now: Timestamp) -> Schedule {
 fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Timestamp) -> Result<Schedule> {
     let said = cron_overrides::find(tx, &base.name)?;
     let latest = cron_runs::newest_of(tx, &base.name, None, 1)?.pop().map(|row| CronRun::of(row, now));
-    let standings = cron_runs::standings(tx, &base.name, STREAK_MAX)?;
+    let standings = cron_runs::last_outcomes(tx, &base.name, STREAK_MAX)?;
     let firings = standings.into_iter().map(|(at, outcome)| (at, FiringStatus::of(at, outcome, now)));
     let (failures, failing_since) = rules::failures(firings);
     Ok(Schedule { latest, failures, failing_since, ..told(base, said, now) })

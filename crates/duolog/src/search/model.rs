@@ -73,7 +73,7 @@ impl FromStr for HitToken {
     type Err = BadPageToken;
 
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
-        BadPageToken::unless(text, |text| {
+        BadPageToken::parse(text, |text| {
             let (list, key) = ListId::split(text)?;
             Some(Self { list, key: key.parse().ok()? })
         })

@@ -68,8 +68,8 @@ fn walk(tx: &mut Tx<'_>, branch: &BranchRow, mut each: impl FnMut(Active, bool) 
         while seq_max > 0 {
             let rows = compactions::newest(tx, &id, seq_max, to_max, ROWS)?;
             seq_max = if rows.len() < ROWS as usize { 0 } else { rows.last().map_or(0, |row| row.seq - 1) };
-            for CompactionRow { branch_id: branch, seq, from_ord: from, to_ord: to, said, .. } in rows {
-                match said {
+            for CompactionRow { branch_id: branch, seq, from_ord: from, to_ord: to, entry, .. } in rows {
+                match entry {
                     CompactionEntry::Undone { branch, seq } => {
                         undone.insert((branch, seq));
                     }

@@ -129,7 +129,7 @@ impl Branches {
                 session_id: session.clone(),
                 progression_id: head.id,
                 system_msg_id: place.branch.system_msg_id.clone(),
-                forked: Some(table::Forked { parent: place.branch.id.clone(), at_ord: at, at_seq }),
+                forked: Some(table::ForkPoint { parent: place.branch.id.clone(), at_ord: at, at_seq }),
                 is_default: false,
             };
             table::insert(tx, &row)?;

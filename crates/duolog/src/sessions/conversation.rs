@@ -211,7 +211,7 @@ impl Place {
 
     /// Whether the pool goes on as the branch does.
     fn goes_on(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.goes_on_with(&self.head.id))
+        self.last.as_ref().is_some_and(|last| last.grows_with(&self.head.id))
     }
 
     /// Has the pool's last stretch end, and says where the next one begins.
@@ -283,11 +283,11 @@ impl Place {
         tx: &mut Tx<'_>,
         from_ord: u64,
         to_ord: u64,
-        said: CompactionEntry,
+        entry: CompactionEntry,
         now: Timestamp,
     ) -> Result<()> {
         let seq = compactions::last_seq(tx, &self.branch.id)? + 1;
-        let row = CompactionRow { branch_id: self.branch.id.clone(), seq, from_ord, to_ord, said, created_at: now };
+        let row = CompactionRow { branch_id: self.branch.id.clone(), seq, from_ord, to_ord, entry, created_at: now };
         Ok(compactions::insert(tx, &row)?)
     }
 }

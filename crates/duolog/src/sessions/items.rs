@@ -225,7 +225,7 @@ impl Items {
             let to = from.saturating_add(limit.into());
             for segment in progressions::segments(tx, &place.head, from, to)? {
                 for row in progression_items::oldest(tx, &segment.progression, segment.from, segment.to, limit)? {
-                    reading.take(row.message_id.as_str(), row.ord, row.content.as_ref().map(Content::lent))?;
+                    reading.take(row.message_id.as_str(), row.ord, row.content.as_ref().map(Content::borrowed))?;
                 }
             }
             let (sink, broken) = reading.over();

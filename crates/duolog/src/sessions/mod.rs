@@ -208,7 +208,7 @@ impl Sessions {
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;
         let behind = join.catch_up_session(id)?;
-        let row = join.figures(id)?;
+        let row = join.catalog_row(id)?;
         Ok(SessionFigures {
             events: row.as_ref().map(|row| row.events),
             bytes: row.as_ref().map(|row| row.bytes),

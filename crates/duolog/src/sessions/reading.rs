@@ -224,7 +224,7 @@ impl<'r, S: Sink> Reading<'r, S> {
         let found = messages::find(tx, id)?.map(|row| row.content);
         let missing = "it is not there".to_owned();
         self.piece += 1;
-        let content = found.as_ref().map(messages::Content::lent).ok_or(&missing);
+        let content = found.as_ref().map(messages::Content::borrowed).ok_or(&missing);
         Ok(self.push(id.as_str(), None, content, stands_for)?)
     }
 

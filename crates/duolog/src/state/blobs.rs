@@ -24,7 +24,7 @@ impl CountedBlobs {
 
     /// Returns true if all blobs were counted. There is a limit.
     pub fn is_whole(&self) -> bool {
-        self.scan.is_whole()
+        self.scan.is_complete()
     }
 
     /// Removes the blobs that nothing names, except for young ones.

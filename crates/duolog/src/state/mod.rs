@@ -73,8 +73,9 @@ impl State {
         state.vacuum()?;
         let after = state.stats()?;
         // What a file's write-ahead log holds is a part of the database that has not moved yet.
-        let bytes =
-            |stats: &duolog_state::StateStats| stats.figures.bytes + stats.figures.wal_bytes.unwrap_or_default();
+        let bytes = |stats: &duolog_state::StateStats| {
+            stats.engine_stats.bytes + stats.engine_stats.wal_bytes.unwrap_or_default()
+        };
         Ok(Vacuumed {
             bytes_before: bytes(&before),
             bytes_after: bytes(&after),
@@ -91,7 +92,7 @@ impl State {
     pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
         if is_server(self.store.join.state().address()) {
             return Err(StateError::NotHere {
-                what: "copying a state that is on a server",
+                what: "copy a state that is on a server",
                 instead: "copy the database with pg_dump first and the home's directory after it, so that no row names \
                           bytes that the copy lacks",
             }

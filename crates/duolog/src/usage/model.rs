@@ -189,7 +189,7 @@ impl FromStr for UsageToken {
     type Err = BadPageToken;
 
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
-        BadPageToken::unless(text, |text| {
+        BadPageToken::parse(text, |text| {
             let (list, rest) = ListId::split(text)?;
             let (by, hex) = LETTERS.iter().find_map(|(letter, by)| Some((*by, rest.strip_prefix(*letter)?)))?;
             let digits: Vec<u8> = hex.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect::<Option<_>>()?;

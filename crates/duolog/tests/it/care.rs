@@ -34,7 +34,7 @@ fn space_is_given_back(place: &Place) {
             assert!(!vacuumed.on_server && vacuumed.bytes_after <= vacuumed.bytes_before, "{vacuumed:?}");
         }
         Some(database) => {
-            assert_eq!(checkpoint, WalCheckpoint::Servers);
+            assert_eq!(checkpoint, WalCheckpoint::ManagedByServer);
             assert!(vacuumed.on_server);
             let analysed = "SELECT relname FROM pg_class WHERE relname = 'sessions' AND reltuples = 20";
             assert_eq!(
@@ -54,7 +54,7 @@ fn figures_are_the_engines_own(place: &Place) {
     let stats = store.state().stats().expect("figures");
     assert_eq!((stats.logs.files, stats.logs.events, stats.logs.bytes), (20, 20, 160));
     assert_eq!(stats.state.place, place.address().to_string());
-    let figures = stats.state.figures;
+    let figures = stats.state.engine_stats;
     assert!(figures.bytes > 0 && figures.unsafe_settings.is_empty(), "{figures:?}");
     let (engine, has_log) = match place.database() {
         None => ("sqlite ", true),

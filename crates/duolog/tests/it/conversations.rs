@@ -381,7 +381,7 @@ fn many_branches_come_in_pages(place: &Place) {
             for at in 0..9_899 {
                 let at_ord = at % 3;
                 let progression_id = progressions::fork(tx, &head, at_ord, main.created_at)?.id;
-                let forked = Some(table::Forked { parent: main.id.clone(), at_ord, at_seq: 0 });
+                let forked = Some(table::ForkPoint { parent: main.id.clone(), at_ord, at_seq: 0 });
                 let row = BranchRow { id: BranchId::new(), progression_id, forked, is_default: false, ..main.clone() };
                 table::insert(tx, &row)?;
             }
@@ -549,7 +549,7 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     let state = place.open();
     let bytes = || {
         state.checkpoint().expect("moved");
-        state.stats().expect("figures").figures.bytes
+        state.stats().expect("stats").engine_stats.bytes
     };
     let forks_at = |at_ord: u64| {
         let (before, main) = (bytes(), main.clone());
@@ -558,7 +558,7 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
             let head = progressions::get(tx, &main.progression_id)?;
             for _ in 0..FORKS {
                 let progression_id = progressions::fork(tx, &head, at_ord, main.created_at)?.id;
-                let forked = Some(table::Forked { parent: main.id.clone(), at_ord, at_seq: 0 });
+                let forked = Some(table::ForkPoint { parent: main.id.clone(), at_ord, at_seq: 0 });
                 let row = BranchRow { id: BranchId::new(), progression_id, forked, is_default: false, ..main.clone() };
                 table::insert(tx, &row)?;
             }

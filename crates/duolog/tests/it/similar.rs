@@ -178,10 +178,10 @@ fn an_embedding_of_another_length_is_told_if_it_is_meant(place: &Place) {
     assert!(refused.contains("8 numbers") && refused.contains(&format!("m-0 has {NUMBERS}")), "{refused}");
     short(3100..3101);
     let gone: Vec<MessageId> = (3000..3005).map(|at| MessageId::parse(&Model::id(at)).expect("an id")).collect();
-    place.open().write(Durability::Process, move |tx| table::remove_unnamed(tx, &gone, None)).expect("removed");
+    place.open().write(Durability::Process, move |tx| table::remove_unreferenced(tx, &gone, None)).expect("removed");
     let refused = messages.similar(&vector(1), 3, Metric::L2, &none()).expect_err("one is left").to_string();
     assert!(refused.contains("m-3100 has 8"), "{refused}");
     let gone = [MessageId::parse("m-3100").expect("an id")];
-    place.open().write(Durability::Process, move |tx| table::remove_unnamed(tx, &gone, None)).expect("removed");
+    place.open().write(Durability::Process, move |tx| table::remove_unreferenced(tx, &gone, None)).expect("removed");
     model.check(&store, "none is left");
 }

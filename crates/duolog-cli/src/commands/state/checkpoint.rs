@@ -36,7 +36,7 @@ impl Checkpoint {
                 let (moved, frames) = (figures::count(moved), figures::count(wal_frames));
                 text.line(format_args!("moved {moved} of {frames} pages into the database"));
             }
-            Done::Servers => text.line("nothing to do: the server makes its own checkpoints"),
+            Done::ManagedByServer => text.line("nothing to do: the server makes its own checkpoints"),
         })?;
         if answer.busy {
             context.out.alert("a reader or writer blocked the checkpoint; try again");

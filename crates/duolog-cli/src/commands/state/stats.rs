@@ -45,7 +45,7 @@ impl Stats {
         let stats = store.state().stats_within(wait)?;
         context.out.answer(&wire::Stats::from(&stats), |text| show(text, &stats))?;
         completeness::alert(context.out, &stats.behind);
-        for (name, value) in &stats.state.figures.unsafe_settings {
+        for (name, value) in &stats.state.engine_stats.unsafe_settings {
             context.out.warn(format_args!("{name} is {value} on the server: {}", risk_of(name)));
         }
         Ok(Ended::Done)
@@ -53,7 +53,7 @@ impl Stats {
 }
 
 fn show(text: &mut Text, stats: &state::Stats) {
-    let (store, logs, database) = (&stats.state, &stats.logs, &stats.state.figures);
+    let (store, logs, database) = (&stats.state, &stats.logs, &stats.state.engine_stats);
     text.field("database", &store.place);
     text.field("engine", &database.engine);
     let wal = database.wal_bytes.map(|bytes| format!(", write-ahead log {}", figures::size(bytes)));

@@ -1,20 +1,20 @@
-//! Care of a database on a server: what is ours to do there, and what it says of itself.
+//! Maintenance of a database on a server: vacuum, checks, statistics.
 
 use std::time::Duration;
 
-use super::schema::one;
+use super::schema::first_row;
 use super::session::Session;
 use super::{Patience, Postgres, STATEMENT_MAX};
 use crate::error::{Error, Result};
-use crate::maintenance::{Figures, TABLES};
+use crate::maintenance::{EngineStats, TABLES};
 
-/// How long the tables may take to be vacuumed.
+/// The limit for the vacuum of one table.
 const VACUUM_MAX: Duration = Duration::from_hours(4);
 
-/// The first version of a server that grants the right to vacuum a table to others than its owner.
+/// The first server version with the `MAINTAIN` privilege, which allows roles other than the owner to vacuum a table.
 const MAINTAIN_SINCE: u64 = 170_000;
 
-/// The settings that [`Postgres::figures`] shows.
+/// The settings that [`Postgres::engine_stats`] returns.
 const SETTINGS: &[&str] = &[
     "fsync",
     "synchronous_commit",
@@ -27,11 +27,11 @@ const SETTINGS: &[&str] = &[
     "TimeZone",
 ];
 
-/// Settings without which an acknowledged commit may not survive a crash of the server's machine.
+/// Settings that must be on so that an acknowledged commit survives a crash of the server's machine.
 const NEEDED_ON: &[&str] = &["fsync", "synchronous_commit", "full_page_writes"];
 
 impl Postgres {
-    /// Vacuums and analyses our tables, one by one, beside everything else that goes on.
+    /// Vacuums and analyses Duolog's tables, one at a time. Readers and writers are not blocked.
     pub(crate) fn vacuum(&self) -> Result<()> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
@@ -44,10 +44,10 @@ impl Postgres {
         vacuumed
     }
 
-    /// Returns an error if the server would skip one of our tables: to a role without the right it only gives a warning.
+    /// Returns an error if the role may not vacuum one of the tables: the server would skip it with only a warning.
     fn check_may_vacuum(&self, session: &Session<'_>) -> Result<()> {
         let version = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
-        let version: u64 = one(session, version, &[], |row| row.get(0))?.unwrap_or_default();
+        let version: u64 = first_row(session, version, &[], |row| row.get(0))?.unwrap_or_default();
         let granted = if version >= MAINTAIN_SINCE { "OR has_table_privilege(c.oid, 'MAINTAIN')" } else { "" };
         let names = TABLES.iter().map(|table| format!("'{table}'")).collect::<Vec<_>>().join(", ");
         let sql = format!(
@@ -56,7 +56,7 @@ impl Postgres {
              AND NOT (pg_has_role(c.relowner, 'USAGE') {granted} OR EXISTS (SELECT 1 FROM pg_database d \
              WHERE d.datname = current_database() AND pg_has_role(d.datdba, 'USAGE')))"
         );
-        let skipped = one(session, &sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<u64>(1)?)))?;
+        let skipped = first_row(session, &sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<u64>(1)?)))?;
         match skipped {
             Some((role, tables)) if tables > 0 => Err(Error::Denied {
                 place: self.server.to_string(),
@@ -69,7 +69,7 @@ impl Postgres {
         }
     }
 
-    /// What the server itself knows to be wrong: indexes that cannot be used, pages that were not as written.
+    /// Returns the problems that the server knows: invalid indexes and pages with wrong checksums.
     pub(crate) fn integrity(&self) -> Result<Vec<String>> {
         let invalid = "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
                        WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND NOT i.indisvalid \
@@ -80,27 +80,27 @@ impl Postgres {
                 tx.all(invalid, &[], |row| Ok(format!("the index {} is not valid", row.get::<String>(0)?)))?;
             let failures: u64 = tx.find(damaged, &[], |row| row.get(0))?.unwrap_or_default();
             if failures > 0 {
-                found.push(format!("the server found {failures} pages that are not as they were written"));
+                found.push(format!("the server found {failures} pages with a wrong checksum"));
             }
             Ok::<_, Error>(found)
         })
     }
 
-    /// Sizes and settings.
-    pub(crate) fn figures(&self) -> Result<Figures> {
+    /// Returns sizes and settings.
+    pub(crate) fn engine_stats(&self) -> Result<EngineStats> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
-        let version = one(&session, "SELECT current_setting('server_version')", &[], |row| row.get::<String>(0))?
+        let version = first_row(&session, "SELECT current_setting('server_version')", &[], |row| row.get::<String>(0))?
             .unwrap_or_default();
         let sizes = "SELECT CAST(COALESCE(SUM(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c \
                      WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))";
-        let bytes = one(&session, sizes, &[], |row| row.get(0))?.unwrap_or_default();
+        let bytes = first_row(&session, sizes, &[], |row| row.get(0))?.unwrap_or_default();
         let (mut settings, mut unsafe_settings) = (Vec::new(), Vec::new());
         for name in SETTINGS {
-            // `reset_val` is what the server, the database or the role says, before we said anything.
+            // `reset_val` is the value from the server, the database or the role, without this connection's SET.
             let sql = "SELECT current_setting(?1), reset_val FROM pg_settings WHERE name = ?1";
             let read = |row: &crate::engine::Row<'_>| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?));
-            let Some((value, configured)) = one(&session, sql, crate::params![*name], read)? else { continue };
+            let Some((value, configured)) = first_row(&session, sql, crate::params![*name], read)? else { continue };
             if NEEDED_ON.contains(name) && configured.as_deref() == Some("off") {
                 unsafe_settings.push(((*name).to_owned(), "off".to_owned()));
             }
@@ -108,6 +108,6 @@ impl Postgres {
         }
         settings.push(("schema_version".to_owned(), self.version.to_string()));
         let engine = format!("postgresql {}", version.split(' ').next().unwrap_or_default());
-        Ok(Figures { engine, bytes, wal_bytes: None, settings, unsafe_settings })
+        Ok(EngineStats { engine, bytes, wal_bytes: None, settings, unsafe_settings })
     }
 }

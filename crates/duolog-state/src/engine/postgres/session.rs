@@ -1,4 +1,4 @@
-//! One connection in one transaction: statements out, rows in.
+//! One connection during one transaction.
 
 use std::cell::Cell;
 use std::error::Error as StdError;
@@ -18,15 +18,15 @@ use crate::engine::sql::numbered;
 use crate::engine::{Column, Row, Value, without_nul};
 use crate::error::{Error, Result};
 
-/// The schema version, read with every transaction that writes.
+/// Reads the schema version. Every write transaction begins with it.
 const VERSION: &str = "SELECT value FROM schema_meta WHERE key = 'version'";
 
-/// A connection, lent for one transaction.
+/// A connection during one transaction.
 #[derive(Clone)]
 pub(in crate::engine) struct Session<'c> {
     object: &'c Object,
     server: &'c Server,
-    /// It did not answer in time: what it says later is the answer to something else.
+    /// The server did not answer in time. A later answer would belong to another statement.
     silent: Rc<Cell<bool>>,
 }
 
@@ -35,10 +35,10 @@ impl<'c> Session<'c> {
         Self { object, server, silent: Rc::default() }
     }
 
-    /// Begins a write transaction, and refuses a schema that is not the one it was opened with.
+    /// Begins a write transaction. Returns an error if the schema is not the version that was opened.
     pub(super) fn begin(&self, version: u32) -> Result<Open<'c>> {
         let begun = self.wait(async {
-            // Both are sent at once and waited for once.
+            // Both are sent before the first answer arrives: one round trip.
             let check = async {
                 let statement = self.object.prepare_cached(VERSION).await?;
                 self.object.query_opt(&statement, &[]).await
@@ -51,7 +51,7 @@ impl<'c> Session<'c> {
         if found == version { Ok(open) } else { Err(Error::SchemaChanged { opened: version, found }) }
     }
 
-    /// Runs a statement and says how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     pub(in crate::engine) fn execute(&self, sql: &str, params: &[Value<'_>]) -> Result<usize> {
         let text = numbered(sql);
         let changed = self.wait(async {
@@ -61,9 +61,9 @@ impl<'c> Session<'c> {
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
-    /// Hands every row to `each`.
+    /// Calls `each` for every row.
     ///
-    /// Rows that `each` did not want to see are read all the same: an error among them must not be missed.
+    /// After `each` failed, the remaining rows are still read, so that an error of the server is not missed.
     pub(in crate::engine) fn query(
         &self,
         sql: &str,
@@ -85,22 +85,22 @@ impl<'c> Session<'c> {
         refused
     }
 
-    /// Runs commands that take no parameters and answer nothing.
+    /// Runs statements without parameters and results.
     pub(in crate::engine) fn command(&self, sql: &str) -> Result<()> {
         self.wait(self.object.batch_execute(sql))
     }
 
-    /// The same, for what may take longer than a statement.
+    /// Runs statements without parameters and results that may take longer than [`STATEMENT_MAX`].
     pub(super) fn command_within(&self, sql: &str, limit: Duration) -> Result<()> {
         self.wait_within(self.object.batch_execute(sql), limit)
     }
 
-    /// Whether the connection is of no more use, and the transaction with it.
+    /// Returns true if the connection, and with it the transaction, is lost.
     pub(in crate::engine) fn is_lost(&self) -> bool {
         self.silent.get() || self.object.is_closed()
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub(super) fn server(&self) -> &Server {
         self.server
     }
@@ -126,7 +126,7 @@ impl<'c> Session<'c> {
     }
 }
 
-/// A transaction that is open on a connection. Dropping it rolls it back, whatever happened to its user.
+/// An open transaction on a connection. Dropping it rolls it back.
 pub(super) struct Open<'c> {
     session: Session<'c>,
     done: bool,
@@ -137,7 +137,7 @@ impl<'c> Open<'c> {
         Self { session, done: false }
     }
 
-    /// Commits. An error means that nothing happened, or, as [`Error::Unknown`], that nobody can tell.
+    /// Commits. An error means that nothing was changed, except for [`Error::Unknown`].
     pub(super) fn commit(mut self) -> Result<()> {
         self.done = true;
         let session = &self.session;
@@ -152,14 +152,14 @@ impl<'c> Open<'c> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if !self.done && !self.session.is_lost() {
-            // Sent, and not waited for: the next to use the connection comes after it. Should it fail, the connection
-            // is gone and the transaction with it.
+            // Sent without waiting: the next user of the connection comes after it. If it fails, the connection is lost
+            // and the transaction with it.
             let _ = wait(self.session.object.batch_execute("ROLLBACK"), Instant::now());
         }
     }
 }
 
-/// Lends a value to the driver.
+/// Passes a value to the driver.
 #[derive(Debug)]
 struct Bound<'v>(&'v Value<'v>);
 
@@ -180,17 +180,17 @@ impl ToSql for Bound<'_> {
     }
 
     fn accepts(_: &Type) -> bool {
-        // Each value looks for itself.
+        // `to_sql` checks the type of each value.
         true
     }
 
     to_sql_checked!();
 }
 
-/// A value as the server sent it.
-struct Held<'r>(Result<Column<'r>, String>);
+/// A value as the server sent it. The inner error is a type that no column of Duolog has.
+struct Received<'r>(Result<Column<'r>, String>);
 
-impl<'r> FromSql<'r> for Held<'r> {
+impl<'r> FromSql<'r> for Received<'r> {
     fn from_sql(ty: &Type, raw: &'r [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
         let column = match *ty {
             Type::INT8 => Column::Int(i64::from_sql(ty, raw)?),
@@ -200,7 +200,7 @@ impl<'r> FromSql<'r> for Held<'r> {
             Type::FLOAT8 => Column::Real(f64::from_sql(ty, raw)?),
             Type::TEXT | Type::VARCHAR | Type::NAME => Column::Text(<&str>::from_sql(ty, raw)?),
             Type::BYTEA => Column::Blob(raw),
-            _ => return Ok(Self(Err(format!("it holds a {ty}, which no column of ours does")))),
+            _ => return Ok(Self(Err(format!("it has the unexpected type {ty}")))),
         };
         Ok(Self(Ok(column)))
     }
@@ -214,18 +214,19 @@ impl<'r> FromSql<'r> for Held<'r> {
     }
 }
 
-/// A value of a row; what no column of ours can hold is the inner error.
+/// Returns a value of a row. The inner error is a type that no column of Duolog has.
 pub(in crate::engine) fn column(row: &tokio_postgres::Row, index: usize) -> Result<Result<Column<'_>, String>> {
-    let held: Held<'_> = row.try_get(index).map_err(|error| Error::Engine { source: std::sync::Arc::new(error) })?;
-    Ok(held.0)
+    let received: Received<'_> =
+        row.try_get(index).map_err(|error| Error::Engine { source: std::sync::Arc::new(error) })?;
+    Ok(received.0)
 }
 
-/// How many columns a row has.
+/// Returns the number of columns of a row.
 pub(in crate::engine) fn width(row: &tokio_postgres::Row) -> usize {
     row.len()
 }
 
-/// The name of a column.
+/// Returns the name of a column.
 pub(in crate::engine) fn name(row: &tokio_postgres::Row, index: usize) -> Option<&str> {
     row.columns().get(index).map(tokio_postgres::Column::name)
 }

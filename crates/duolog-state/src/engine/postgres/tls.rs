@@ -1,4 +1,4 @@
-//! Who is believed to be the server: certificates, as `sslmode` and `sslrootcert` say.
+//! TLS: checks the server's certificate as `sslmode` and `sslrootcert` require.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::address::Trust;
 use crate::error::{Error, Result};
 
-/// What the driver encrypts its connections with.
+/// Returns the TLS connector for the driver.
 pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Verifier::new(trust, &provider)?);
@@ -31,10 +31,10 @@ fn bad(detail: String) -> Error {
     Error::BadAddress { detail }
 }
 
-/// Checks as much of a certificate as the address asks for.
+/// Checks the certificate as far as the address requires it.
 #[derive(Debug)]
 struct Verifier {
-    /// What vouches for certificates; nothing, where the address asks for encryption alone.
+    /// The verifier with the trusted roots. `None` if the connection is only encrypted.
     roots: Option<Arc<WebPkiServerVerifier>>,
     name: bool,
     provider: Arc<CryptoProvider>,
@@ -50,26 +50,26 @@ impl Verifier {
         };
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
-            .map_err(|error| bad(format!("its certificates cannot be used: {error}")))?;
+            .map_err(|error| bad(format!("cannot use its root certificates: {error}")))?;
         Ok(Self { roots: Some(verifier), name: *name, provider })
     }
 }
 
 fn from_file(path: &Path) -> Result<RootCertStore> {
-    let unreadable = |error: String| bad(format!("sslrootcert {} cannot be used: {error}", path.display()));
+    let unreadable = |error: String| bad(format!("cannot use sslrootcert {}: {error}", path.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))? {
         let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
         roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
     }
-    if roots.is_empty() { Err(unreadable("there is no certificate in it".to_owned())) } else { Ok(roots) }
+    if roots.is_empty() { Err(unreadable("it has no certificate".to_owned())) } else { Ok(roots) }
 }
 
 fn from_system() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(bad("this machine trusts no certificates: name a file with sslrootcert=PATH".to_owned()));
+        return Err(bad("this machine has no trusted root certificates: use sslrootcert=PATH".to_owned()));
     }
     Ok(roots)
 }

@@ -1,7 +1,7 @@
-//! Waiting for the driver from code that does not know of async, wherever that runs.
+//! Blocks a synchronous caller until the driver answers.
 //!
-//! The driver's answers come through channels, so any thread can wait for them: the caller's own, parked. Unlike a
-//! runtime's way of blocking this cannot panic when the caller happens to be inside another runtime.
+//! The driver's answers come through channels, so the caller's own thread can park until one arrives. Unlike the
+//! runtime's `block_on`, this cannot panic if the caller is inside another runtime.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,7 +22,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The future's answer, or nothing when the deadline passed first.
+/// Returns the future's output. `None` if the deadline passed first.
 pub(super) fn wait<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
     thread_local! {
         static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -34,7 +34,7 @@ pub(super) fn wait<F: Future>(future: F, deadline: Instant) -> Option<F::Output>
             if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
                 return Some(answer);
             }
-            // A wake that came since makes this return at once.
+            // If the waker was called since the poll, this returns at once.
             thread::park_timeout(deadline.checked_duration_since(Instant::now())?);
         }
     })
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_for_another_thread_and_not_for_ever() {
+    fn wait_returns_the_answer_of_another_thread_and_stops_at_the_deadline() {
         let soon = || Instant::now() + Duration::from_secs(20);
         let (send, receive) = tokio::sync::oneshot::channel();
         let sender = thread::spawn(move || send.send(7));

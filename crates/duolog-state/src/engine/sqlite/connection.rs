@@ -1,6 +1,6 @@
-//! Connections: the one place that opens them, sets pragmas and turns SQLite's answers into ours.
+//! Connections: the only module that opens them, sets pragmas and maps SQLite's errors.
 //!
-//! `state.db` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
+//! Nothing else in this process opens `state.db` and `-shm`: closing another descriptor would drop SQLite's locks.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -22,25 +22,25 @@ use crate::engine::{Column, Row, Tx, Value, without_nul};
 use crate::error::{ConstraintKind, Error, Result};
 use crate::migrate;
 
-/// Earlier ones can corrupt a write-ahead log that two connections reset at once.
+/// Earlier versions can corrupt a write-ahead log that two connections reset at the same time.
 const VERSION_MIN: i32 = 3_051_003;
 const _: () = assert!(ffi::SQLITE_VERSION_NUMBER >= VERSION_MIN, "the bundled SQLite is too old");
 
-/// How many prepared statements a connection keeps: more than there are statements on any hot path.
+/// The number of prepared statements that a connection caches: more than any hot path has.
 const STATEMENTS_MAX: usize = 96;
-/// The bytes to which the write-ahead log is cut back when it is reused.
+/// The size to which the write-ahead log is truncated when it is reused, in bytes.
 const JOURNAL_BYTES_MAX: i64 = 64 << 20;
 
-/// The longest path of a database that SQLite opens: its limit is 512 bytes, with room for a suffix of 8.
+/// The maximum length of a database path: SQLite's limit is 512 bytes, and 8 are for a suffix.
 const PATH_BYTES_MAX: usize = 504;
 
-/// Refuses a path that SQLite could not open, before anything is made there.
+/// Returns an error if SQLite cannot open the path because of its length. Called before anything is created.
 pub(super) fn check_length(path: &Path) -> Result<()> {
     let (bytes, max) = (path.as_os_str().len(), PATH_BYTES_MAX);
     if bytes > max { Err(Error::PathTooLong { path: path.to_owned(), bytes, max }) } else { Ok(()) }
 }
 
-/// Where a database is and how long to wait for it.
+/// The path of a database and the busy timeout.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     /// Absolute, so that SQLite never takes it for a URI.
@@ -49,33 +49,33 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The database's companion with this suffix.
+    /// Returns the path of the database's file with this suffix.
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
         beside(&self.path, suffix)
     }
 }
 
-/// How a reading connection reads.
+/// How a reading connection opens the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readable {
-    /// Beside writers, through the write-ahead log.
+    /// Through the write-ahead log, while writers run.
     Shared,
-    /// As a file that nobody changes: on a read-only mount, where the log's index cannot be made.
+    /// As a file that does not change: on a read-only mount, where the index of the log cannot be created.
     Immutable,
 }
 
 /// Opens the writing connection. The caller holds `state.lock`.
 ///
-/// Order: open, busy time-out, whose database it is and which version, journal mode, the other settings, migrations.
-/// A database that is current is only read here.
+/// The order matters: open, busy timeout, identity and version, journal mode, the other settings, migrations. A
+/// database with the current version is only read here.
 pub(super) fn open_writer(place: &Place, may_migrate: bool) -> Result<(Connection, u32)> {
     if rusqlite::version_number() < VERSION_MIN {
         let found = rusqlite::version().to_owned();
-        return Err(Error::Setting { setting: "its version, which must be 3.51.3 or newer", found });
+        return Err(Error::Setting { setting: "its version (3.51.3 or newer is required)", found });
     }
     let new_file = !place.path.exists();
     if new_file {
-        // Ours to open this once: nobody else has it open yet. SQLite would make it with the mode of the umask.
+        // No connection has the file open yet, so this descriptor drops no lock. SQLite would use the umask's mode.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options.open(&place.path).map_err(|error| Error::io("create", &place.path, error))?;
@@ -91,30 +91,30 @@ pub(super) fn open_writer(place: &Place, may_migrate: bool) -> Result<(Connectio
     set(&connection, "synchronous", "FULL")?;
     set(&connection, "foreign_keys", "ON")?;
     guard(&connection)?;
-    // With this pragma the answer is a row.
+    // This pragma returns a row.
     connection.query_row(&format!("PRAGMA journal_size_limit={JOURNAL_BYTES_MAX}"), [], |_| Ok(())).map_err(error)?;
-    // One-shot commands close often; each would otherwise move and sync the whole log on its way out.
+    // Short commands close often; without this, each would checkpoint and sync the whole log when it closes.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
     let version = schema::migrate(&connection, found)?;
     if new_file || new_log {
-        // SQLite syncs the directory only from the connection that made the log, and only when that one syncs.
+        // SQLite syncs the directory only from the connection that created the log, and only when that one syncs.
         let dir = place.path.parent().unwrap_or(Path::new("/"));
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| Error::io("sync", dir, error))?;
     }
     Ok((connection, version))
 }
 
-/// How much of the database a reading connection keeps in memory.
+/// The size of a reading connection's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keeps {
-    /// What SQLite keeps by itself: 2 MB.
-    Little,
-    /// 32 MiB: a conversation of some ten thousand items, so that who reads it again reads no file.
-    Much,
+pub(super) enum CacheSize {
+    /// SQLite's default: 2 MB.
+    Small,
+    /// 32 MiB: a conversation of about ten thousand items, so that reading it again needs no file access.
+    Large,
 }
 
-/// Opens a connection that only reads.
-pub(super) fn open_reader(place: &Place, readable: Readable, keeps: Keeps) -> Result<Connection> {
+/// Opens a read-only connection.
+pub(super) fn open_reader(place: &Place, readable: Readable, cache: CacheSize) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = match readable {
         Readable::Shared => connect(&place.path, flags, place.busy_timeout)?,
@@ -125,24 +125,24 @@ pub(super) fn open_reader(place: &Place, readable: Readable, keeps: Keeps) -> Re
     };
     guard(&connection)?;
     set(&connection, "query_only", "ON")?;
-    if keeps == Keeps::Much {
+    if cache == CacheSize::Large {
         set(&connection, "cache_size", "-32768")?;
     }
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
     Ok(connection)
 }
 
-/// Opens a connection that moves pages and does nothing else.
-pub(super) fn open_mover(place: &Place) -> Result<Connection> {
+/// Opens a connection for checkpoints.
+pub(super) fn open_checkpointer(place: &Place) -> Result<Connection> {
     let connection = connect(&place.path, OpenFlags::SQLITE_OPEN_READ_WRITE, place.busy_timeout)?;
     guard(&connection)?;
-    // The database is synced before the log may begin anew.
+    // A checkpoint must sync the database before the log is reused.
     set(&connection, "synchronous", "FULL")?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
     Ok(connection)
 }
 
-/// Begins a read transaction: everything read through it is one snapshot.
+/// Begins a read transaction: one snapshot for all its reads.
 pub(super) fn begin_read(connection: &Connection) -> Result<Tx<'_>> {
     connection.prepare_cached("BEGIN DEFERRED").and_then(|mut begin| begin.execute([])).map_err(error)?;
     Ok(Tx::sqlite(connection))
@@ -152,19 +152,20 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(error)?;
     connection.busy_timeout(busy_timeout).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Otherwise a statement is prepared again whenever a parameter of its condition was, or becomes, 0 or 1: an epoch.
+    // Without this, SQLite prepares a statement again when a parameter of its condition, such as an epoch, was or
+    // becomes 0 or 1.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     Ok(connection)
 }
 
-/// Settings that protect against a damaged or hostile file; `mmap` would turn a cut file into a signal.
+/// Sets pragmas that protect against a damaged or hostile file. With `mmap` a truncated file would raise a signal.
 fn guard(connection: &Connection) -> Result<()> {
     set(connection, "trusted_schema", "OFF")?;
     set(connection, "cell_size_check", "ON")?;
     set(connection, "mmap_size", "0")
 }
 
-/// Sets a pragma; what it answers is not looked at.
+/// Sets a pragma and ignores the value that it returns.
 pub(super) fn set(connection: &Connection, name: &str, value: &str) -> Result<()> {
     connection.execute_batch(&format!("PRAGMA {name}={value}")).map_err(error)
 }
@@ -183,7 +184,7 @@ fn immutable_uri(path: &Path) -> String {
     uri
 }
 
-/// Lends a value to the driver.
+/// Passes a value to the driver.
 struct Bound<'v>(&'v Value<'v>);
 
 impl ToSql for Bound<'_> {
@@ -210,7 +211,7 @@ pub(in crate::engine) fn execute(connection: &Connection, sql: &str, params: &[V
     statement.execute(params_from_iter(params.iter().map(Bound))).map_err(error)
 }
 
-/// Hands every row to `each`.
+/// Calls `each` for every row.
 pub(in crate::engine) fn query(
     connection: &Connection,
     sql: &str,
@@ -225,7 +226,7 @@ pub(in crate::engine) fn query(
     Ok(())
 }
 
-/// A value of a row; what no column of ours can hold is the inner error.
+/// Returns a value of a row. The inner error is a value that no column of Duolog can have.
 pub(in crate::engine) fn column<'r>(row: &'r rusqlite::Row<'_>, index: usize) -> Result<Result<Column<'r>, String>> {
     Ok(match row.get_ref(index).map_err(error)? {
         ValueRef::Null => Ok(Column::Null),
@@ -236,16 +237,15 @@ pub(in crate::engine) fn column<'r>(row: &'r rusqlite::Row<'_>, index: usize) ->
     })
 }
 
-/// The bytes of a text; nothing for any other value.
+/// Returns the bytes of a text. `None` for any other value.
 pub(in crate::engine) fn text_bytes<'r>(row: &'r rusqlite::Row<'_>, index: usize) -> Result<Option<&'r [u8]>> {
     let value = row.get_ref(index).map_err(error)?;
     Ok(if let ValueRef::Text(bytes) = value { Some(bytes) } else { None })
 }
 
-/// Copies a whole database into a file that exists and is empty, as one snapshot.
+/// Copies a snapshot of the database into an existing empty file.
 ///
-/// The copy is one file: it leaves the write-ahead mode, and is checked before it is called a copy. Syncing is the
-/// caller's, after the connection is closed.
+/// The copy is one file without write-ahead log, and it is checked. The caller syncs it after the connection is closed.
 pub(super) fn copy_database(from: &Connection, to: &Path, busy_timeout: Duration) -> Result<()> {
     let mut copy = connect(to, OpenFlags::SQLITE_OPEN_READ_WRITE, busy_timeout)?;
     copy.execute_batch("PRAGMA synchronous=OFF").map_err(error)?;
@@ -253,7 +253,7 @@ pub(super) fn copy_database(from: &Connection, to: &Path, busy_timeout: Duration
     let mut wait = Wait::at_most(busy_timeout);
     {
         let backup = Backup::new(from, &mut copy).map_err(error)?;
-        // All pages in one step is one read transaction: writers that commit meanwhile do not restart it.
+        // All pages in one step are one read transaction: a commit of a writer does not restart it.
         while backup.step(-1).map_err(error)? != StepResult::Done {
             match wait.pause().filter(|_| Instant::now() < deadline) {
                 Some(pause) => std::thread::sleep(pause),
@@ -269,7 +269,7 @@ pub(super) fn copy_database(from: &Connection, to: &Path, busy_timeout: Duration
     }
 }
 
-/// What is wrong with a database: its pages, its indexes, rows whose parents are missing. Empty means nothing.
+/// Returns the problems of a database: damaged pages, damaged indexes, rows without their parent. Empty if none.
 pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut checks = || -> rusqlite::Result<()> {
@@ -285,13 +285,13 @@ pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-            found.push(format!("a row of {table} names a row of {parent} that does not exist"));
+            found.push(format!("a row of {table} references a row of {parent} that does not exist"));
         }
         Ok(())
     };
     match checks().map_err(error) {
         Ok(()) => Ok(found),
-        // A database too damaged to be checked is what was asked about.
+        // A database that is too damaged for the check is a problem to return, not an error.
         Err(Error::Damaged { detail, .. }) => {
             found.push(detail);
             Ok(found)
@@ -300,20 +300,20 @@ pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
     }
 }
 
-/// Whether SQLite could not write or sync a file: what was written before may not reach the disk any more.
+/// Returns true if SQLite could not write or sync a file: earlier writes may never reach the disk.
 pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
     let rusqlite::Error::SqliteFailure(code, _) = error else { return false };
     [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE]
         .contains(&code.extended_code)
 }
 
-/// Whether SQLite could not write a file, or make it longer.
+/// Returns true if SQLite could not write or extend a file.
 fn is_failed_write(code: i32) -> bool {
     [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP, ffi::SQLITE_IOERR_TRUNCATE]
         .contains(&code)
 }
 
-/// Says what SQLite said, by what the caller can do about it.
+/// Maps SQLite's error to an [`Error`].
 pub(super) fn error(error: rusqlite::Error) -> Error {
     let error = match error {
         rusqlite::Error::ToSqlConversionFailure(inner) => match inner.downcast::<Error>() {

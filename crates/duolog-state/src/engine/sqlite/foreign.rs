@@ -1,4 +1,4 @@
-//! A database file of another program, opened to be read: nothing of it is changed, nor anything beside it.
+//! A database file of another program, opened for reading. Neither the file nor its directory is changed.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -13,53 +13,60 @@ use super::error;
 use crate::engine::Row;
 use crate::error::{Error, Result};
 
-/// What stands beside a database and holds a part of it: what is not moved into the file yet, or is to be undone in it.
-const BESIDE: [&str; 2] = ["-wal", "-journal"];
+/// The suffixes of files with pages of the database: the write-ahead log, and the rollback journal.
+const COMPANIONS: [&str; 2] = ["-wal", "-journal"];
 
 /// A database file of another program.
 pub struct Foreign(Connection);
 
 impl Foreign {
-    /// Opens a file that nobody writes, with what a crash left beside it: a write-ahead log, or a transaction that is
-    /// to be undone. Then it is a copy that is read, made and mended in a folder below `aside`, and gone with the
-    /// process whatever becomes of it. A file that changes while it is copied is refused.
+    /// Opens a file that no program is writing. If a write-ahead log or a rollback journal is next to it, the files are
+    /// copied into a directory below `aside`, the copy is recovered, and the copy is read. The directory is removed
+    /// before this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if the file changes while it is copied.
     pub fn open(path: &Path, aside: &Path) -> Result<Self> {
-        let left: Vec<&str> =
-            BESIDE.into_iter().filter(|end| beside(path, end).metadata().is_ok_and(|file| holds(&file))).collect();
+        let left: Vec<&str> = COMPANIONS
+            .into_iter()
+            .filter(|end| beside(path, end).metadata().is_ok_and(|file| is_not_empty(&file)))
+            .collect();
         if left.is_empty() {
             return Self::immutable(path);
         }
         let folder = aside.join(format!("foreign-{}", ProcessId::new()));
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| Error::io("make", &folder, source))?;
-        let opened = Self::mended_copy(path, &left, &folder);
-        // An open file outlives its name; what cannot be removed is in a place that may be emptied at any time.
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        created.map_err(|source| Error::io("create", &folder, source))?;
+        let opened = Self::recovered_copy(path, &left, &folder);
+        // The open descriptor stays valid. A directory that cannot be removed is left: `aside` may be emptied at any
+        // time.
         let _ = fs::remove_dir_all(&folder);
         opened
     }
 
-    fn mended_copy(path: &Path, left: &[&str], folder: &Path) -> Result<Self> {
-        let seen = looks(path)?;
+    fn recovered_copy(path: &Path, left: &[&str], folder: &Path) -> Result<Self> {
+        let before = fingerprint(path)?;
         let copy = folder.join("copy.db");
-        copied(path, &copy)?;
+        copy_file(path, &copy)?;
         for end in left {
-            copied(&beside(path, end), &beside(&copy, end))?;
+            copy_file(&beside(path, end), &beside(&copy, end))?;
         }
-        if looks(path)? != seen {
+        if fingerprint(path)? != before {
             return Err(Error::Busy { what: "the other program's database", holder: None });
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mending = Connection::open_with_flags(&copy, flags).map_err(error)?;
-        // Leaving the write-ahead mode moves the log into the file; reading undoes what is to be undone.
-        mending
+        let recovering = Connection::open_with_flags(&copy, flags).map_err(error)?;
+        // Leaving WAL mode checkpoints the log; reading rolls back the journal.
+        recovering
             .execute_batch(
                 "PRAGMA trusted_schema=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; \
                  PRAGMA journal_mode=DELETE; SELECT COUNT(*) FROM sqlite_master",
             )
             .map_err(error)?;
-        mending.close().map_err(|(_, source)| error(source))?;
+        recovering.close().map_err(|(_, source)| error(source))?;
         let opened = Self::immutable(&copy)?;
-        // The file is opened by the first look into it, and that is before its name goes.
+        // SQLite opens the file at the first read, which must be before the directory is removed.
         opened.each("SELECT 1 FROM sqlite_master LIMIT 1", &[], &mut |_| Ok(()))?;
         Ok(opened)
     }
@@ -72,12 +79,12 @@ impl Foreign {
         Ok(Self(connection))
     }
 
-    /// Gives out the rows of a question, one by one.
+    /// Calls `each` for every row of a query.
     pub fn each(&self, sql: &str, values: &[&str], each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         self.try_each(sql, values, each)
     }
 
-    /// The same for who has errors of its own.
+    /// Calls `each` for every row of a query; `each` has its own error type.
     pub fn try_each<E: From<Error>>(
         &self,
         sql: &str,
@@ -93,29 +100,29 @@ impl Foreign {
     }
 }
 
-fn holds(file: &Metadata) -> bool {
+fn is_not_empty(file: &Metadata) -> bool {
     file.is_file() && file.len() > 0
 }
 
-/// How a database and what is beside it look now: which files, how long, and when they were changed.
-fn looks(path: &Path) -> Result<Vec<(u64, u64, i64, i64)>> {
-    let paths = std::iter::once(path.to_owned()).chain(BESIDE.map(|end| beside(path, end)));
+/// Returns the inode, length and modification time of a database and its companion files.
+fn fingerprint(path: &Path) -> Result<Vec<(u64, u64, i64, i64)>> {
+    let paths = std::iter::once(path.to_owned()).chain(COMPANIONS.map(|end| beside(path, end)));
     let look = |path: PathBuf| match path.metadata() {
         Ok(file) => Ok((file.ino(), file.len(), file.mtime(), file.mtime_nsec())),
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok((0, 0, 0, 0)),
-        Err(source) => Err(Error::io("look at", path, source)),
+        Err(source) => Err(Error::io("examine", path, source)),
     };
     paths.map(look).collect()
 }
 
-fn copied(from: &Path, to: &Path) -> Result<()> {
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let mut source = File::open(from).map_err(|source| Error::io("open", from, source))?;
     let target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
-    let mut target = target.map_err(|source| Error::io("make", to, source))?;
+    let mut target = target.map_err(|source| Error::io("create", to, source))?;
     io::copy(&mut source, &mut target).map(drop).map_err(|source| Error::io("copy", from, source))
 }
 
-/// A path as it stands in a URI.
+/// Returns a path with the escapes of a URI.
 fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~');
     path.bytes().fold(String::new(), |all, byte| {

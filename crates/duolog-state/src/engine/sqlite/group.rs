@@ -1,8 +1,8 @@
-//! Who leads, who follows: the line of callers that want to write (R4).
+//! The queue of callers that want to write (R4).
 //!
-//! The first caller leads and runs on its own thread, unboxed. Those who come while it works wait with their request in
-//! a box; when it is done the first of them leads, and takes the others along in its transaction. A request is in one
-//! hand at any time (waiting, begun, done, withdrawn), so it never runs twice.
+//! The first caller leads: it runs its request on its own thread, unboxed. Callers that arrive meanwhile wait with a
+//! boxed request. When the leader is done, the first of them leads and runs the requests of the others in its
+//! transaction. A request is in one stage at a time (waiting, begun, done, withdrawn), so it never runs twice.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,49 +15,49 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::Tx;
 use crate::error::Error;
 
-/// A request: it keeps its own result and says whether what it did should stay.
+/// A request. It stores its own result and returns whether its changes are kept.
 pub(super) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> bool + Send>;
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(super) enum RequestOutcome {
-    /// It is in a transaction that committed.
+    /// Its transaction was committed.
     Committed,
-    /// Its own error undid it.
+    /// It returned an error and was rolled back.
     Refused,
-    /// Something else undid it, or left its end unknown.
+    /// It was rolled back for another reason, or its outcome is unknown.
     Failed(Error),
 }
 
-/// What a caller that joined the line got.
+/// The result of waiting in the queue.
 pub(super) enum Turn<'q> {
-    /// It leads, and has its request back.
+    /// The caller leads, and gets its request back.
     Lead(Lead<'q>, Option<Job>),
-    /// A leader ran its request.
+    /// A leader ran the request.
     Done(RequestOutcome),
-    /// Its deadline passed before anyone began, and its request is withdrawn.
+    /// The deadline passed before a leader began the request, which is withdrawn.
     Late,
 }
 
-/// The line of callers.
+/// The queue of callers.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<Line>);
+pub(super) struct Queue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct Line {
-    led: bool,
+struct QueueState {
+    has_leader: bool,
     waiting: VecDeque<Arc<Ticket>>,
-    /// How many the last group took along: they have been answered, and those who write on are on their way here.
-    company: usize,
+    /// The size of the last group. Its callers have returned, and those that write again are about to join.
+    last_group: usize,
 }
 
-/// One waiting caller.
+/// A waiting caller.
 pub(super) struct Ticket {
     pub(super) durability: Durability,
-    /// It brings no request and waits only to lead: maintenance.
-    alone: bool,
+    /// It has no request and waits only to lead, for maintenance.
+    is_maintenance: bool,
     stage: Mutex<Stage>,
-    moved: Condvar,
+    stage_changed: Condvar,
 }
 
 enum Stage {
@@ -69,26 +69,26 @@ enum Stage {
 }
 
 impl Queue {
-    /// Leads at once if nobody does.
+    /// Becomes the leader if there is none.
     pub(super) fn try_lead(&self) -> Option<Lead<'_>> {
-        let mut line = self.0.lock();
-        // Lazily: a lead that is made and dropped hands itself over.
-        (!mem::replace(&mut line.led, true)).then(|| Lead { queue: self })
+        let mut state = self.0.lock();
+        // Lazy: dropping a `Lead` passes the lead on.
+        (!mem::replace(&mut state.has_leader, true)).then(|| Lead { queue: self })
     }
 
-    /// Joins the line and waits for a turn. Without a job it waits to lead.
+    /// Joins the queue and waits. Without a job it waits to lead.
     ///
-    /// Once begun a request is waited for, however long: its end is not unknown merely because it is late.
+    /// A request that a leader has begun is waited for, even after the deadline: its outcome will be known.
     pub(super) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
         let ticket = {
-            let mut line = self.0.lock();
-            if !mem::replace(&mut line.led, true) {
+            let mut state = self.0.lock();
+            if !mem::replace(&mut state.has_leader, true) {
                 return Turn::Lead(Lead { queue: self }, job);
             }
-            let alone = job.is_none();
+            let is_maintenance = job.is_none();
             let stage = Mutex::new(Stage::Waiting(job));
-            let ticket = Arc::new(Ticket { durability, alone, stage, moved: Condvar::new() });
-            line.waiting.push_back(Arc::clone(&ticket));
+            let ticket = Arc::new(Ticket { durability, is_maintenance, stage, stage_changed: Condvar::new() });
+            state.waiting.push_back(Arc::clone(&ticket));
             ticket
         };
         let mut stage = ticket.stage.lock();
@@ -98,7 +98,7 @@ impl Queue {
                 Stage::Done(outcome) => return Turn::Done(outcome),
                 Stage::Begun => {
                     *stage = Stage::Begun;
-                    ticket.moved.wait(&mut stage);
+                    ticket.stage_changed.wait(&mut stage);
                 }
                 Stage::Waiting(job) => {
                     let left = deadline.saturating_duration_since(Instant::now());
@@ -106,71 +106,71 @@ impl Queue {
                         break;
                     }
                     *stage = Stage::Waiting(job);
-                    ticket.moved.wait_for(&mut stage, left);
+                    ticket.stage_changed.wait_for(&mut stage, left);
                 }
                 Stage::Withdrawn => break,
             }
         }
-        // The line is always locked before a ticket, never after it.
+        // Lock order: the queue before a ticket.
         drop(stage);
         self.0.lock().waiting.retain(|other| !Arc::ptr_eq(other, &ticket));
         Turn::Late
     }
 }
 
-/// The right to use the writing connection. Dropping it hands it to the first in the line.
+/// The right to use the writing connection. Dropping it passes the lead to the first caller in the queue.
 pub(super) struct Lead<'q> {
     queue: &'q Queue,
 }
 
 impl<'q> Lead<'q> {
-    /// Takes up to `max` waiting requests along, in order, up to the first caller that must lead by itself.
+    /// Takes up to `max` waiting requests, in order, up to the first caller that waits for maintenance.
     ///
-    /// Whoever was in the last group comes back a moment after its sync. Without waiting for them, callers fall into two
-    /// groups that take turns, each with a sync of its own; so a leader waits, for at most `patience`, until the line is
-    /// as long as it was. One who writes alone waits for nobody.
+    /// The callers of the last group join again shortly after its sync. Without waiting for them, callers would split
+    /// into two groups that alternate, each with its own sync. So the leader waits, at most `patience`, until the queue
+    /// is as long as the last group. A single writer does not wait.
     pub(super) fn gather(&self, max: usize, patience: Duration) -> Batch<'q> {
-        let mut line = self.queue.0.lock();
-        let until = (line.waiting.len() < line.company).then(|| Instant::now() + patience);
-        while line.waiting.len() < line.company && until.is_some_and(|until| Instant::now() < until) {
-            drop(line);
+        let mut state = self.queue.0.lock();
+        let until = (state.waiting.len() < state.last_group).then(|| Instant::now() + patience);
+        while state.waiting.len() < state.last_group && until.is_some_and(|until| Instant::now() < until) {
+            drop(state);
             std::thread::yield_now();
-            line = self.queue.0.lock();
+            state = self.queue.0.lock();
         }
-        line.company = line.waiting.len();
-        let many = line.waiting.iter().take(max).take_while(|ticket| !ticket.alone).count();
-        Batch { queue: self.queue, tickets: line.waiting.drain(..many).collect() }
+        state.last_group = state.waiting.len();
+        let count = state.waiting.iter().take(max).take_while(|ticket| !ticket.is_maintenance).count();
+        Batch { queue: self.queue, tickets: state.waiting.drain(..count).collect() }
     }
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let mut line = self.queue.0.lock();
-        while let Some(ticket) = line.waiting.pop_front() {
+        let mut state = self.queue.0.lock();
+        while let Some(ticket) = state.waiting.pop_front() {
             let mut stage = ticket.stage.lock();
             if let Stage::Waiting(job) = &mut *stage {
                 *stage = Stage::Lead(job.take());
-                ticket.moved.notify_one();
+                ticket.stage_changed.notify_one();
                 return;
             }
         }
-        line.led = false;
+        state.has_leader = false;
     }
 }
 
-/// Requests that were gathered and not begun. Those left when it is dropped go back to the head of the line.
+/// Requests that were taken from the queue and not begun. Dropping it puts them back at the head of the queue.
 pub(super) struct Batch<'q> {
     queue: &'q Queue,
     tickets: VecDeque<Arc<Ticket>>,
 }
 
 impl Batch<'_> {
-    /// The strongest durability among the members and `own`: one member that asks for power makes the group sync.
+    /// Returns the strongest durability of the members and `own`: one member with `Power` makes the group sync.
     pub(super) fn strongest(&self, own: Durability) -> Durability {
         self.tickets.iter().map(|ticket| ticket.durability).fold(own, Ord::max)
     }
 
-    /// The next request that has not been withdrawn; from here on its caller waits for the end.
+    /// Begins the next request that is not withdrawn. From here on its caller waits for the outcome.
     pub(super) fn begin_next(&mut self) -> Option<(Arc<Ticket>, Job)> {
         while let Some(ticket) = self.tickets.pop_front() {
             let mut stage = ticket.stage.lock();
@@ -188,14 +188,14 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let mut line = self.queue.0.lock();
+        let mut state = self.queue.0.lock();
         while let Some(ticket) = self.tickets.pop_back() {
-            line.waiting.push_front(ticket);
+            state.waiting.push_front(ticket);
         }
     }
 }
 
-/// Members that were run and whose callers wait. None is forgotten: those left over learn that their end is unknown.
+/// Requests that ran and whose callers wait. If it is dropped before `acknowledge`, they get [`Error::Unknown`].
 #[derive(Default)]
 pub(super) struct Members(Vec<(Arc<Ticket>, RequestOutcome)>);
 
@@ -204,7 +204,7 @@ impl Members {
         self.0.push((ticket, outcome));
     }
 
-    /// Turns every member that would have been committed into this failure.
+    /// Sets this error as the outcome of every member that would be committed.
     pub(super) fn fail(&mut self, error: &Error) {
         for (_, outcome) in &mut self.0 {
             if matches!(outcome, RequestOutcome::Committed) {
@@ -217,7 +217,7 @@ impl Members {
     pub(super) fn acknowledge(&mut self) {
         for (ticket, outcome) in self.0.drain(..) {
             *ticket.stage.lock() = Stage::Done(outcome);
-            ticket.moved.notify_one();
+            ticket.stage_changed.notify_one();
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `state.lock`: the advisory lock that writers of all processes take before they begin.
+//! `state.lock`: the advisory lock that a writer of any process takes before its transaction.
 //!
-//! SQLite's own wait sleeps up to 100 ms and cannot name who it waits for. The lock is a file of its own: closing any
-//! descriptor of `state.db` would drop the locks that SQLite holds there.
+//! SQLite's own busy handler sleeps up to 100 ms and cannot name the lock's holder. The lock is a separate file:
+//! closing any descriptor of `state.db` would drop SQLite's locks.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _};
@@ -17,20 +17,20 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
-/// The mode of the lock file, without doubts.
+/// The mode of the lock file without doubts.
 const MODE: u32 = 0o600;
 
-/// The files that a failed sync left in doubt, as execute bits in the mode of `state.lock`: every process sees them, and
-/// they outlive the process that set them.
+/// Files whose contents on disk are uncertain after a failed sync. They are execute bits in the mode of `state.lock`,
+/// so that every process sees them and they outlive the process that set them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Doubt(u32);
 
 impl Doubt {
-    /// Frames of the write-ahead log may be missing on the disk.
+    /// Frames of the write-ahead log may be missing on disk.
     pub(super) const LOG: Self = Self(0o100);
-    /// Pages that a checkpoint moved into the database may be missing on the disk.
+    /// Pages that a checkpoint wrote to the database may be missing on disk.
     pub(super) const DATABASE: Self = Self(0o010);
-    /// Either.
+    /// Both.
     pub(super) const ALL: Self = Self(Self::LOG.0 | Self::DATABASE.0);
 
     pub(super) const fn has(self, other: Self) -> bool {
@@ -38,23 +38,23 @@ impl Doubt {
     }
 }
 
-/// The lock file, open. One descriptor excludes other processes and other handles, not threads that share this one.
+/// The open lock file. A descriptor excludes other processes and other handles, but not threads that share it.
 pub(super) struct StateLock {
     file: Mutex<Arc<File>>,
     path: PathBuf,
     log: PathBuf,
-    /// What this process knows to be in doubt, should the file not take the mark.
+    /// The doubts that this process knows, in case the file's mode cannot be set.
     doubt: AtomicU32,
 }
 
 impl StateLock {
-    /// Opens the lock file of a database with this write-ahead log, and creates it if it does not exist.
+    /// Opens the lock file of the database with this write-ahead log. Creates it if it does not exist.
     pub(super) fn open(path: PathBuf, log: PathBuf) -> Result<Self> {
         let file = Mutex::new(Arc::new(open_file(&path, &log)?));
         Ok(Self { file, path, log, doubt: AtomicU32::new(0) })
     }
 
-    /// Takes the lock, or says who holds it once the deadline has passed. It is tried at least once.
+    /// Acquires the lock. Tries at least once; after the deadline returns [`Error::Busy`] with the holder.
     pub(super) fn acquire(&self, deadline: Instant) -> Result<Held<'_>> {
         let mut wait: Option<Wait> = None;
         loop {
@@ -75,7 +75,7 @@ impl StateLock {
         }
     }
 
-    /// Checks a file that was locked. None if it is no longer at its path: the one that is there now was opened instead.
+    /// Checks a locked file. `None` if it was unlinked; then the current file at the path was opened instead.
     fn hold(&self, file: Arc<File>) -> Result<Option<Held<'_>>> {
         let stat = file.metadata().map_err(|error| Error::io("examine", &self.path, error))?;
         let marked = Doubt(stat.mode() & Doubt::ALL.0);
@@ -87,21 +87,21 @@ impl StateLock {
         let known = self.doubt.load(Ordering::SeqCst);
         held.found = Doubt(marked.0 | known);
         if held.found != marked {
-            // Another process cleared the mark before it knew of this failure, or the file did not take it.
+            // Another process cleared the mark before it knew of this failure, or the mode could not be set.
             let _ = set_doubt(&held.file, held.found);
         }
         Ok(Some(held))
     }
 
-    /// Records that a sync failed. The caller need not hold the lock.
+    /// Records a failed sync. The caller need not hold the lock.
     ///
-    /// If the file does not take the mark, this process still knows.
+    /// If the file's mode cannot be set, this process still remembers it.
     pub(super) fn mark(&self, doubt: Doubt) {
         self.doubt.fetch_or(doubt.0, Ordering::SeqCst);
         let _ = set_doubt(&self.file(), self.doubt());
     }
 
-    /// What is in doubt now. All of it, if that cannot be found out.
+    /// Returns the current doubts: all of them if the file cannot be examined.
     pub(super) fn doubt(&self) -> Doubt {
         if mutant::is(Mutant::PowerAfterFailedSync) {
             return Doubt(0);
@@ -110,7 +110,7 @@ impl StateLock {
         Doubt(marked | self.doubt.load(Ordering::SeqCst))
     }
 
-    /// The process that holds it now, if any.
+    /// Returns the process that holds the lock now, if any.
     pub(super) fn holder(&self) -> Result<Option<u32>> {
         holder_of(&self.path)
     }
@@ -120,8 +120,8 @@ impl StateLock {
     }
 }
 
-/// Opens the lock file. A new one beside a log that is in use begins with a doubt: the mark of a failed sync may have
-/// gone with the file before it.
+/// Opens the lock file. If it is created next to a write-ahead log in use, it starts with a doubt: a deleted lock file
+/// may have had the mark of a failed sync.
 fn open_file(path: &Path, log: &Path) -> Result<File> {
     let in_use = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
     let mode = if in_use { MODE | Doubt::LOG.0 } else { MODE };
@@ -140,46 +140,46 @@ fn set_doubt(file: &File, doubt: Doubt) -> std::io::Result<()> {
     file.set_permissions(Permissions::from_mode(MODE | doubt.0))
 }
 
-/// The lock, held. Dropping it lets the next writer in.
+/// The acquired lock. Dropping it releases the lock.
 pub(super) struct Held<'l> {
     lock: &'l StateLock,
     file: Arc<File>,
-    /// What was in doubt when it was taken.
+    /// The doubts when the lock was acquired.
     found: Doubt,
 }
 
 impl Held<'_> {
-    /// Whether anything was in doubt when the lock was taken.
+    /// Returns true if there was a doubt when the lock was acquired.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.found.has(Doubt::ALL) && !mutant::is(Mutant::PowerAfterFailedSync)
     }
 
-    /// What is in doubt now.
+    /// Returns the current doubts.
     pub(super) fn doubt(&self) -> Doubt {
         self.lock.doubt()
     }
 
-    /// Records that a sync failed.
+    /// Records a failed sync.
     pub(super) fn mark(&self, doubt: Doubt) {
         self.lock.mark(doubt);
     }
 
-    /// Records that what was in doubt is on the disk.
+    /// Records that the files in doubt are on disk.
     pub(super) fn clear(&self, doubt: Doubt) {
         self.lock.doubt.fetch_and(!doubt.0, Ordering::SeqCst);
-        // If the file keeps the mark, the next writer makes sure once more.
+        // If the mode cannot be set, the next writer syncs again.
         let _ = set_doubt(&self.file, Doubt(self.lock.doubt().0 & !doubt.0));
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Unlocking a descriptor that is open and locked cannot fail; and closing it would unlock as well.
+        // Unlocking an open, locked descriptor cannot fail, and closing it would unlock it too.
         let _ = self.file.unlock();
     }
 }
 
-/// The process that holds the lock at this path, if any does and the system tells.
+/// Returns the process that holds the lock at this path, if any and known.
 pub(super) fn holder_of(path: &Path) -> Result<Option<u32>> {
     let file = match std::fs::metadata(path) {
         Ok(file) => file,

@@ -1,4 +1,4 @@
-//! Care of the database file: checkpoints, copies, checks, figures.
+//! Maintenance of the database file: checkpoints, copies, checks, statistics.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,10 +13,10 @@ use super::connection::{check_length, copy_database, faults};
 use super::writer::CHECKPOINT_PAGES;
 use super::{Sqlite, error};
 use crate::error::{Error, Result};
-use crate::maintenance::{CheckpointReport, Figures};
+use crate::maintenance::{CheckpointReport, EngineStats};
 use crate::state::Access;
 
-/// The settings that [`Sqlite::figures`] shows.
+/// The settings that [`Sqlite::engine_stats`] returns.
 const SETTINGS: &[&str] = &[
     "journal_mode",
     "synchronous",
@@ -31,11 +31,11 @@ const SETTINGS: &[&str] = &[
 ];
 
 impl Sqlite {
-    /// Moves everything from the write-ahead log into the database and empties the log.
+    /// Moves all pages from the write-ahead log into the database and truncates the log.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
-        let alone = self.writer()?.alone(self.deadline())?;
-        let run = |mode| alone.run(|connection| connection.wal_checkpoint_v2(Some("main"), mode));
-        // The emptying one answers zeros when it succeeds: what there was is asked before.
+        let exclusive = self.writer()?.exclusive(self.deadline())?;
+        let run = |mode| exclusive.run(|connection| connection.wal_checkpoint_v2(Some("main"), mode));
+        // TRUNCATE returns zeros on success, so the counts come from a PASSIVE checkpoint before it.
         let (frames, mut moved) = match run(CheckpointMode::PASSIVE) {
             Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => (0, 0),
             answer => answer.map_err(error)?,
@@ -55,7 +55,7 @@ impl Sqlite {
         Ok(CheckpointReport { busy, wal_frames: number(frames), moved: number(moved) })
     }
 
-    /// Copies the database, as one snapshot, into a new file that only its owner can read.
+    /// Copies a snapshot of the database into a new file that only its owner can read.
     pub(crate) fn backup_to(&self, dest: &Path) -> Result<()> {
         check_length(&std::path::absolute(dest).map_err(|error| Error::io("find", dest, error))?)?;
         let reader = self.pool.take(self.deadline())?;
@@ -65,38 +65,38 @@ impl Sqlite {
             std::io::ErrorKind::AlreadyExists => Error::Exists { path: dest.to_owned() },
             _ => Error::io("create", dest, error),
         })?;
-        let copied = dest.canonicalize().map_err(|error| Error::io("find", dest, error)).and_then(|whole| {
-            copy_database(reader.connection()?, &whole, self.place.busy_timeout)?;
-            // SQLite has closed the copy; opening it takes no lock away.
-            File::open(&whole).and_then(|copy| copy.sync_all()).map_err(|error| Error::io("sync", dest, error))?;
-            let dir = whole.parent().unwrap_or(Path::new("/"));
+        let copied = dest.canonicalize().map_err(|error| Error::io("find", dest, error)).and_then(|full| {
+            copy_database(reader.connection()?, &full, self.place.busy_timeout)?;
+            // SQLite has closed the copy, so closing this descriptor drops no lock.
+            File::open(&full).and_then(|copy| copy.sync_all()).map_err(|error| Error::io("sync", dest, error))?;
+            let dir = full.parent().unwrap_or(Path::new("/"));
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| Error::io("sync", dir, error))
         });
         if copied.is_err() {
-            // The error of the copy is the one to tell.
+            // The error of the copy is the one to return.
             let _ = std::fs::remove_file(dest);
         }
         copied
     }
 
-    /// Rewrites the database without its free pages, and moves the result out of the log.
+    /// Rewrites the database without its free pages and checkpoints the result.
     pub(crate) fn vacuum(&self) -> Result<()> {
-        let alone = self.writer()?.alone(self.deadline())?;
-        alone.run(|connection| connection.execute_batch("VACUUM")).map_err(error)?;
-        drop(alone);
+        let exclusive = self.writer()?.exclusive(self.deadline())?;
+        exclusive.run(|connection| connection.execute_batch("VACUUM")).map_err(error)?;
+        drop(exclusive);
         self.checkpoint().map(drop)
     }
 
-    /// What is wrong with the pages, the indexes and the references.
+    /// Returns the problems of pages, indexes and references.
     pub(crate) fn integrity(&self) -> Result<Vec<String>> {
         faults(self.pool.take(self.deadline())?.connection()?)
     }
 
-    /// Sizes and settings. The files are measured by their paths and never opened.
-    pub(crate) fn figures(&self) -> Result<Figures> {
+    /// Returns sizes and settings. The sizes come from the paths; the files are not opened.
+    pub(crate) fn engine_stats(&self) -> Result<EngineStats> {
         let settings = |connection: &Connection| {
             let show = |name: &&str| {
-                // Two that we take care of ourselves: what SQLite would answer is only what was last set.
+                // The writer controls these two; the pragmas would only return the values that were set last.
                 let value = match *name {
                     "wal_autocheckpoint" if self.access == Access::ReadWrite => CHECKPOINT_PAGES.to_string(),
                     "synchronous" if self.access == Access::ReadWrite => {
@@ -113,7 +113,7 @@ impl Sqlite {
             None => settings(self.pool.take(self.deadline())?.connection()?)?,
         };
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        Ok(Figures {
+        Ok(EngineStats {
             engine: format!("sqlite {}", rusqlite::version()),
             bytes: size(&self.place.path),
             wal_bytes: Some(size(&self.place.beside("-wal"))),
@@ -123,7 +123,7 @@ impl Sqlite {
     }
 }
 
-/// Reads a pragma as text, whatever it answers with.
+/// Returns the value of a pragma as text.
 fn pragma(connection: &Connection, name: &str) -> Result<String> {
     connection
         .query_row(&format!("PRAGMA {name}"), [], |row| {

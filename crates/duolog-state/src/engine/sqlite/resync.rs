@@ -1,9 +1,9 @@
-//! Makes the write-ahead log durable after one of its syncs failed.
+//! Syncs the write-ahead log again after a failed sync.
 //!
-//! Linux reports a failed sync and then takes the pages for clean: a later sync that succeeds says nothing about them.
-//! So every frame in use is written again, as the system still has it, and synced. A checkpoint would not do instead:
-//! until its end is on the disk, a power loss would put the frames that did reach the disk over newer pages of the
-//! database.
+//! Linux reports a failed sync once and then marks the pages clean: a later successful sync proves nothing about them.
+//! So every frame in use is written again, from the page cache, and synced. A checkpoint cannot replace this: if the
+//! power fails before its end is on disk, recovery would copy the old frames that did reach the disk over newer pages
+//! of the database.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -17,15 +17,15 @@ use super::lock::{Doubt, Held};
 use super::writer::{Open, roll_back};
 use crate::error::{Error, Result};
 
-/// The sizes of the log's header and of what stands before each page.
+/// The sizes of the log's header and of the header of each frame.
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// How the header begins: the last bit says in which order the bytes of a checksum's words are.
+/// The first word of the header. The lowest bit is the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// Makes sure that the log is on the disk, if that is in doubt. The caller holds the lock.
+/// Syncs the log again if it is in doubt. The caller holds the lock.
 ///
-/// On error nothing was changed, and the doubt stays.
+/// On error nothing was changed, and the doubt remains.
 pub(super) fn settle_log(connection: &Connection, log: &Path, held: &Held<'_>) -> Result<()> {
     if held.doubt().has(Doubt::LOG) {
         write_again(connection, log).map_err(|source| Error::SyncFailed { source: Arc::new(source) })?;
@@ -34,16 +34,16 @@ pub(super) fn settle_log(connection: &Connection, log: &Path, held: &Held<'_>) -
     Ok(())
 }
 
-/// Makes sure that pages may be moved from the log into the database.
+/// Makes sure that a checkpoint is safe.
 ///
-/// The log itself must be on the disk. If pages that were moved may not be, they must be moved again, and that is only
-/// so if the log counts none as moved: when the first process opens the database, or when the log has begun anew.
+/// The log must be on disk. If checkpointed pages may not be, they must be checkpointed again. That happens only if the
+/// log counts no frame as checkpointed: when the first process opens the database, or after the log was reset.
 pub(super) fn settle(connection: &Connection, log: &Path, held: &Held<'_>) -> Result<()> {
     settle_log(connection, log, held)?;
     if held.doubt().has(Doubt::DATABASE) {
         let (_, moved) = frames(connection)?;
         if moved > 0 {
-            let source = std::io::Error::other("close every process that has the state open, and open it again");
+            let source = std::io::Error::other("close every process that has the state open, then open it again");
             return Err(Error::SyncFailed { source: Arc::new(source) });
         }
         held.clear(Doubt::DATABASE);
@@ -51,7 +51,7 @@ pub(super) fn settle(connection: &Connection, log: &Path, held: &Held<'_>) -> Re
     Ok(())
 }
 
-/// The number of frames in use, and of those that count as moved.
+/// Returns the number of frames in use and the number of checkpointed frames.
 fn frames(connection: &Connection) -> Result<(u64, u64)> {
     let number =
         |row: &rusqlite::Row<'_>, index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or_default());
@@ -60,7 +60,7 @@ fn frames(connection: &Connection) -> Result<(u64, u64)> {
         .map_err(error)
 }
 
-/// Writes every frame of the log again and syncs it.
+/// Writes every frame of the log again and syncs the log.
 fn write_again(connection: &Connection, log: &Path) -> Result<()> {
     roll_back(connection)?;
     let (used, _) = frames(connection)?;
@@ -68,21 +68,21 @@ fn write_again(connection: &Connection, log: &Path) -> Result<()> {
         // The next frame comes with a new header, and both are synced.
         return Ok(());
     }
-    // Nobody else adds frames or begins the log anew meanwhile.
+    // The write transaction prevents other writers from adding frames or resetting the log.
     let open = Open::begin(connection)?;
-    // SQLite takes no locks on this file, so closing our descriptor drops none.
+    // SQLite takes no locks on this file, so closing this descriptor drops none.
     let file = OpenOptions::new().read(true).write(true).open(log).map_err(|error| Error::io("open", log, error))?;
     let found = rewrite(&file).map_err(|error| Error::io("write", log, error))?;
     file.sync_data().map_err(|error| Error::io("sync", log, error))?;
     drop(open);
     if found < used {
-        let detail = format!("{found} of the {used} frames in use are as they were written");
+        let detail = format!("only {found} of {used} frames have a valid checksum");
         return Err(Error::Damaged { what: log.display().to_string(), detail });
     }
     Ok(())
 }
 
-/// Writes each frame that is whole over itself, up to the first that is not, and says how many there were.
+/// Writes each valid frame over itself, up to the first invalid one. Returns the number of valid frames.
 fn rewrite(file: &File) -> std::io::Result<u64> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0)?;
@@ -93,7 +93,7 @@ fn rewrite(file: &File) -> std::io::Result<u64> {
     };
     let mut sum = Checksum { big_endian, sums: (0, 0) };
     sum.add(&header[..HEADER - 8]);
-    if !sum.is(&header[HEADER - 8..]) {
+    if !sum.matches(&header[HEADER - 8..]) {
         return Ok(0);
     }
     file.write_all_at(&header, 0)?;
@@ -109,7 +109,7 @@ fn rewrite(file: &File) -> std::io::Result<u64> {
         }
         sum.add(&frame[..8]);
         sum.add(&frame[FRAME_HEADER..]);
-        if frame[8..16] != header[16..24] || !sum.is(&frame[16..FRAME_HEADER]) {
+        if frame[8..16] != header[16..24] || !sum.matches(&frame[16..FRAME_HEADER]) {
             return Ok(found);
         }
         file.write_all_at(&frame, offset)?;
@@ -135,12 +135,12 @@ impl Checksum {
         self.sums = (first, second);
     }
 
-    fn is(&self, stored: &[u8]) -> bool {
+    fn matches(&self, stored: &[u8]) -> bool {
         self.sums == (word(stored, 0), word(stored, 4))
     }
 }
 
-/// The big-endian word at an offset; 0 if there is none.
+/// Returns the big-endian word at an offset, 0 if the bytes end before it.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
 }

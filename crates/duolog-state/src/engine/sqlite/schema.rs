@@ -1,7 +1,7 @@
-//! Whose database file it is, which version it has, and how it becomes current.
+//! The identity and version of a database file, and its migration.
 //!
-//! Each step is one transaction under `state.lock`: of several processes that open a new home at once, one migrates and
-//! the others find it done.
+//! Each step is one transaction under `state.lock`. If several processes open a new home at once, one migrates and the
+//! others find the current version.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use super::error;
 use crate::error::{Error, Result};
 use crate::migrate::{self, LINEAGE};
 
-/// `DuoL`, in the header of every database of ours.
+/// `DuoL`, in the header of every Duolog database.
 const APPLICATION_ID: i32 = 0x4475_6f4c;
 
-/// The version of a database: 0 when it is empty, an error when it is not ours.
+/// Returns the version of a database: 0 if it is empty, an error if it belongs to another program.
 pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(error);
     let application = number("PRAGMA application_id")?;
@@ -36,15 +36,15 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     match version.parse::<u32>() {
         Ok(version) if i64::from(version) == header => migrate::check_found(version, &path.display().to_string()),
         _ => {
-            let detail = format!("it says version {version:?} in schema_meta and {header} in its header");
+            let detail = format!("it has version {version:?} in schema_meta and {header} in its header");
             Err(Error::Damaged { what: path.display().to_string(), detail })
         }
     }
 }
 
-/// Applies the steps that a database of this version lacks.
+/// Applies the missing steps to a database of this version.
 pub(super) fn migrate(connection: &Connection, found: u32) -> Result<u32> {
-    let mut made = found;
+    let mut current = found;
     for (version, step) in migrate::steps_after(found) {
         let open = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(error)?;
         open.execute_batch(&migrate::compact(step.sqlite)).map_err(error)?;
@@ -52,11 +52,11 @@ pub(super) fn migrate(connection: &Connection, found: u32) -> Result<u32> {
                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         open.execute(put, ["lineage", LINEAGE]).map_err(error)?;
         open.execute(put, ["version", version.to_string().as_str()]).map_err(error)?;
-        // Both are in the header page, and so in the transaction.
+        // Both are in the header page and so part of the transaction.
         open.execute_batch(&format!("PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={version}"))
             .map_err(error)?;
         open.commit().map_err(error)?;
-        made = version;
+        current = version;
     }
-    Ok(made)
+    Ok(current)
 }

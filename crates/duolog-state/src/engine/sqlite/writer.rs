@@ -1,4 +1,4 @@
-//! The writing connection: group commit, its durability, and its checkpoints (R4).
+//! The writing connection: group commit, durability, checkpoints (R4).
 
 mod transaction;
 
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 
-use super::checkpointer::{Checkpointer, move_pages};
+use super::checkpointer::{Checkpointer, checkpoint_passively};
 use super::connection::{self, Place, error, is_failed_sync};
 use super::group::{Batch, Job, Lead, Members, Queue, RequestOutcome, Turn};
 use super::lock::{Doubt, Held, StateLock};
@@ -23,60 +23,61 @@ use crate::error::{Error, Result};
 
 pub(super) use transaction::{Open, roll_back};
 
-/// The requests of one group (I9).
+/// The maximum number of requests in a group (I9).
 const GROUP_MAX: usize = 256;
-/// A leader waits for company for at most this part of what a commit takes, and never longer than that.
+/// A leader waits for the last group at most this fraction of a commit's duration, and at most `PATIENCE_MAX`.
 const PATIENCE_PART: u32 = 4;
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
-/// The pages by which the write-ahead log grows before its pages are moved into the database. One that is written again
-/// and again is moved once for all of that, so the more the cheaper; who opens it after a crash reads all of them.
+/// The growth of the write-ahead log, in pages, that starts a checkpoint. A page that is written many times is
+/// checkpointed once, so a larger number is cheaper; but the first open after a crash reads all of them.
 pub(super) const CHECKPOINT_PAGES: u64 = 2000;
-/// The pages from which on whoever writes moves them: while others go on writing, the log never begins anew.
+/// The size of the log, in pages, at which the writer runs the checkpoint itself: as long as others write, the log is
+/// never reset.
 const LOG_PAGES_MAX: u64 = 2 * CHECKPOINT_PAGES;
 
-/// The pages from which on closing empties the log.
+/// The size of the log, in pages, at which closing truncates it.
 pub(super) const CLOSE_PAGES: u64 = 100;
 
-/// The one connection that writes, and the line before it.
+/// The writing connection and its queue.
 pub(super) struct Writer {
     queue: Queue,
-    connection: Mutex<Tuned>,
+    connection: Mutex<WriterConnection>,
     lock: Arc<StateLock>,
     /// The write-ahead log.
     log: PathBuf,
-    /// The schema version it was opened with.
+    /// The schema version when it was opened.
     version: u32,
-    /// The pages in the write-ahead log after the last commit.
+    /// The number of pages in the write-ahead log after the last commit.
     log_pages: Arc<AtomicU64>,
     tally: Arc<Tally>,
-    /// Where a thread may move pages, in a process that lives long enough for one.
-    aside: Option<Place>,
+    /// The database for the checkpointer thread. `None` in a process that is too short-lived for one.
+    checkpointer_place: Option<Place>,
     checkpointer: OnceLock<Option<Checkpointer>>,
-    /// Held by who moves pages: of two at once SQLite turns one away.
-    moving: Arc<Mutex<()>>,
+    /// Held during a checkpoint: SQLite refuses the second of two at once.
+    checkpointing: Arc<Mutex<()>>,
 }
 
-struct Tuned {
+struct WriterConnection {
     connection: Connection,
-    /// What `synchronous` is set to.
+    /// The current value of `synchronous`.
     synchronous: Durability,
-    /// The pages that the log had when they were last moved.
-    moved_pages: u64,
-    /// How long the last commit took.
+    /// The size of the log, in pages, at the last checkpoint.
+    checkpointed_pages: u64,
+    /// The duration of the last commit.
     commit_took: Duration,
 }
 
-/// Exclusive use of the writing connection, in this process and, by `state.lock`, among all.
-pub(super) struct Alone<'w> {
-    connection: MutexGuard<'w, Tuned>,
+/// Exclusive use of the writing connection, in this process and, through `state.lock`, among all processes.
+pub(super) struct Exclusive<'w> {
+    connection: MutexGuard<'w, WriterConnection>,
     held: Held<'w>,
-    _moving: MutexGuard<'w, ()>,
-    // Last: the next caller may lead only once the connection and the lock are free.
+    _checkpointing: MutexGuard<'w, ()>,
+    // Last field: the next caller may lead only when the connection and the lock are free.
     _lead: Lead<'w>,
 }
 
-impl Alone<'_> {
-    /// Runs `f` on the connection, and records a failed sync.
+impl Exclusive<'_> {
+    /// Runs `f` on the connection and records a failed sync.
     pub(super) fn run<T>(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         f(&self.connection.connection).inspect_err(|error| {
             if is_failed_sync(error) {
@@ -86,63 +87,63 @@ impl Alone<'_> {
     }
 }
 
-/// The writing connection, lent to a reader while nobody writes. It comes back without a transaction.
-pub(super) struct Lent<'w> {
-    connection: MutexGuard<'w, Tuned>,
+/// The writing connection, used for a read while no writer needs it. Dropping it ends the transaction.
+pub(super) struct BorrowedWriter<'w> {
+    connection: MutexGuard<'w, WriterConnection>,
     _lead: Lead<'w>,
 }
 
-impl Lent<'_> {
+impl BorrowedWriter<'_> {
     /// Begins a read transaction.
     pub(super) fn begin(&self) -> Result<Tx<'_>> {
         connection::begin_read(&self.connection.connection)
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedWriter<'_> {
     fn drop(&mut self) {
         let connection = &self.connection.connection;
         if !connection.is_autocommit() {
-            // Should even this fail, the next write rolls back before it begins.
+            // If this fails, the next write rolls back before it begins.
             let _ = connection.execute_batch("ROLLBACK");
         }
     }
 }
 
 impl Writer {
-    /// Lends the connection for a read, unless someone writes or waits to.
-    pub(super) fn lend(&self) -> Option<Lent<'_>> {
+    /// Borrows the connection for a read. `None` if a caller is writing or waiting to write.
+    pub(super) fn borrow_idle(&self) -> Option<BorrowedWriter<'_>> {
         let lead = self.queue.try_lead()?;
-        Some(Lent { connection: self.connection.lock(), _lead: lead })
+        Some(BorrowedWriter { connection: self.connection.lock(), _lead: lead })
     }
 
-    /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
+    /// Takes over an open connection with `synchronous=FULL`.
     ///
-    /// Pages are moved by a thread where `aside` says where, and otherwise by whoever writes.
+    /// A thread runs the checkpoints if `checkpointer_place` is given; otherwise the writer does.
     pub(super) fn new(
         mut connection: Connection,
         lock: StateLock,
         place: &Place,
         version: u32,
         tally: Arc<Tally>,
-        aside: Option<Place>,
+        checkpointer_place: Option<Place>,
     ) -> Result<Self> {
         let log_pages = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&log_pages);
-        // The hook takes the place of SQLite's own checkpoint inside COMMIT. It only notes: an error from here would
-        // make a commit that happened look failed.
+        let pages_seen = Arc::clone(&log_pages);
+        // The hook replaces SQLite's own checkpoint inside COMMIT. It only stores the number: an error from it would
+        // make a successful commit look failed.
         let note = move |_: &mut Wal, pages| {
-            seen.store(u64::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            pages_seen.store(u64::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
             Ok(())
         };
         connection.wal_hook(Some(note)).map_err(error)?;
-        let connection = Mutex::new(Tuned {
+        let connection = Mutex::new(WriterConnection {
             connection,
             synchronous: Durability::Power,
-            moved_pages: 0,
+            checkpointed_pages: 0,
             commit_took: Duration::ZERO,
         });
-        let (checkpointer, moving) = (OnceLock::new(), Arc::default());
+        let (checkpointer, checkpointing) = (OnceLock::new(), Arc::default());
         let (lock, log) = (Arc::new(lock), place.beside("-wal"));
         Ok(Self {
             queue: Queue::default(),
@@ -152,13 +153,13 @@ impl Writer {
             version,
             log_pages,
             tally,
-            aside,
+            checkpointer_place,
             checkpointer,
-            moving,
+            checkpointing,
         })
     }
 
-    /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
+    /// Runs a request in a transaction, alone or in a group, and returns when the commit has the requested durability.
     pub(super) fn write<T, E>(
         &self,
         durability: Durability,
@@ -174,10 +175,10 @@ impl Writer {
             let mut result = None;
             let own = |tx: &mut Tx<'_>| result.insert(f(tx)).is_ok();
             let outcome = self.run(&lead, durability, deadline, after_commit, own);
-            return settle(outcome, result);
+            return into_result(outcome, result);
         }
-        let kept = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&kept);
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
         let job: Job = Box::new(move |tx| {
             let result = f(tx);
             let ok = result.is_ok();
@@ -191,13 +192,13 @@ impl Writer {
                 RequestOutcome::Failed(Error::Busy { what: "the state", holder: self.holder_if_other() })
             }
         };
-        let result = kept.lock().take();
-        settle(outcome, result)
+        let result = result.lock().take();
+        into_result(outcome, result)
     }
 
-    /// Waits for the connection and `state.lock`, and takes both: for maintenance. What a failed sync left in doubt is
-    /// made sure of first.
-    pub(super) fn alone(&self, deadline: Instant) -> Result<Alone<'_>> {
+    /// Waits for the connection and `state.lock` and takes both, for maintenance. Files in doubt after a failed sync
+    /// are synced first.
+    pub(super) fn exclusive(&self, deadline: Instant) -> Result<Exclusive<'_>> {
         let lead = match self.queue.try_lead() {
             Some(lead) => lead,
             None => match self.queue.join(Durability::Process, None, deadline) {
@@ -208,13 +209,13 @@ impl Writer {
             },
         };
         let connection = self.connection.lock();
-        let moving = self.moving.lock();
+        let checkpointing = self.checkpointing.lock();
         let held = self.lock.acquire(deadline)?;
         resync::settle(&connection.connection, &self.log, &held)?;
-        Ok(Alone { connection, held, _moving: moving, _lead: lead })
+        Ok(Exclusive { connection, held, _checkpointing: checkpointing, _lead: lead })
     }
 
-    /// Asks the writing connection something that changes nothing; not for use inside a write.
+    /// Runs a read-only function on the writing connection. Must not be called inside a write.
     pub(super) fn ask<T>(&self, deadline: Instant, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let lead = match self.queue.try_lead() {
             Some(lead) => lead,
@@ -228,12 +229,13 @@ impl Writer {
         answer
     }
 
-    /// Who holds `state.lock`; a caller that waited in our own line may have waited for a thread of this process.
+    /// Returns the holder of `state.lock`. A caller that waited in the queue may have waited for a thread of this
+    /// process.
     fn holder_if_other(&self) -> Option<u32> {
         self.lock.holder().ok().flatten()
     }
 
-    /// Runs one group: the leader's own request, and those it takes along.
+    /// Runs one group: the leader's request and those that it takes from the queue.
     fn run(
         &self,
         lead: &Lead<'_>,
@@ -244,24 +246,24 @@ impl Writer {
     ) -> RequestOutcome {
         let mut members = Members::default();
         let (outcome, durability) = {
-            let mut tuned = self.connection.lock();
+            let mut writer = self.connection.lock();
             let held = match self.lock.acquire(deadline) {
                 Ok(held) => held,
                 Err(error) => return RequestOutcome::Failed(error),
             };
-            let batch = match self.gather(lead, &tuned, durability, &held) {
+            let batch = match self.gather(lead, &writer, durability, &held) {
                 Ok(batch) => batch,
                 Err(error) => return RequestOutcome::Failed(error),
             };
             let durability = batch.strongest(durability);
-            let answer = self.transaction(&mut tuned, durability, &held, own, batch, &mut members);
+            let answer = self.transaction(&mut writer, durability, &held, own, batch, &mut members);
             let outcome = answer.unwrap_or_else(|error| {
                 members.fail(&error);
                 RequestOutcome::Failed(error)
             });
             drop(held);
-            // What was in force, not what was asked for: whoever watches commits is told what they are worth.
-            (outcome, tuned.synchronous)
+            // The durability in force, not the requested one: the hook gets what the commit really has.
+            (outcome, writer.synchronous)
         };
         if matches!(outcome, RequestOutcome::Committed) {
             after_commit(durability);
@@ -271,72 +273,80 @@ impl Writer {
         outcome
     }
 
-    /// Chooses who comes along in the leader's transaction.
+    /// Takes the requests that join the leader's transaction.
     ///
-    /// After a failed sync a leader that asks for power makes the log durable first, or is refused. One that does not
-    /// goes alone: others may ask for power, and find out for themselves.
-    fn gather<'q>(&self, lead: &Lead<'q>, tuned: &Tuned, durability: Durability, held: &Held<'_>) -> Result<Batch<'q>> {
-        let patience = (tuned.commit_took / PATIENCE_PART).min(PATIENCE_MAX);
+    /// After a failed sync, a leader with `Power` syncs the log first, or returns the error. A leader with `Process`
+    /// runs alone: the others may need `Power` and sync the log themselves.
+    fn gather<'q>(
+        &self,
+        lead: &Lead<'q>,
+        writer: &WriterConnection,
+        durability: Durability,
+        held: &Held<'_>,
+    ) -> Result<Batch<'q>> {
+        let patience = (writer.commit_took / PATIENCE_PART).min(PATIENCE_MAX);
         if held.is_in_doubt() && held.doubt().has(Doubt::LOG) {
             if durability == Durability::Process {
                 return Ok(lead.gather(0, Duration::ZERO));
             }
-            let _turn = self.moving.lock();
-            resync::settle_log(&tuned.connection, &self.log, held)?;
+            let _turn = self.checkpointing.lock();
+            resync::settle_log(&writer.connection, &self.log, held)?;
         }
         Ok(lead.gather(GROUP_MAX - 1, patience))
     }
 
-    /// Has pages moved from the log to the database once it has grown, after everyone has been answered.
+    /// Starts a checkpoint if the log has grown enough. Called after all callers have been answered.
     fn checkpoint_if_grown(&self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
-        let mut tuned = self.connection.lock();
-        if pages < tuned.moved_pages {
-            // The log began anew.
-            tuned.moved_pages = 0;
+        let mut writer = self.connection.lock();
+        if pages < writer.checkpointed_pages {
+            // The log was reset.
+            writer.checkpointed_pages = 0;
         }
-        if pages - tuned.moved_pages < CHECKPOINT_PAGES {
+        if pages - writer.checkpointed_pages < CHECKPOINT_PAGES {
             return;
         }
-        tuned.moved_pages = pages;
+        writer.checkpointed_pages = pages;
         if pages >= LOG_PAGES_MAX || !self.checkpointer().is_some_and(Checkpointer::ask) {
-            let _turn = self.moving.lock();
+            let _turn = self.checkpointing.lock();
             if self.lock.doubt().has(Doubt::ALL)
                 && let Ok(held) = self.lock.acquire(Instant::now())
             {
-                // If it stays in doubt, nothing is moved.
-                let _ = resync::settle(&tuned.connection, &self.log, &held);
+                // If the doubt remains, the checkpoint does nothing.
+                let _ = resync::settle(&writer.connection, &self.log, &held);
             }
-            move_pages(&tuned.connection, &self.lock, &self.tally);
+            checkpoint_passively(&writer.connection, &self.lock, &self.tally);
         }
     }
 
-    /// The thread that moves pages, from the first time on that there are enough.
+    /// Returns the checkpointer thread; the first call starts it.
     fn checkpointer(&self) -> Option<&Checkpointer> {
         let start = || {
-            let (state_lock, moving) = (Arc::clone(&self.lock), Arc::clone(&self.moving));
-            Checkpointer::start(self.aside.clone()?, state_lock, moving, Arc::clone(&self.tally)).ok()
+            let (state_lock, checkpointing) = (Arc::clone(&self.lock), Arc::clone(&self.checkpointing));
+            Checkpointer::start(self.checkpointer_place.clone()?, state_lock, checkpointing, Arc::clone(&self.tally))
+                .ok()
         };
         self.checkpointer.get_or_init(start).as_ref()
     }
 }
 
-/// Who opens a database that nobody has open reads its whole log again, so one that is not small is emptied on the way
-/// out. Not at every close: of many short commands only one in several finds the log this long.
+/// Truncates a log that is not small. The first process that opens a closed database reads its whole log. Of many short
+/// commands only a few find the log this long, so most of them close without a checkpoint.
 ///
-/// Emptied and not only moved: that its pages were moved is known to open connections alone, and the last one is going.
+/// The log is truncated and not only checkpointed: how far it was checkpointed is in shared memory, which ends with the
+/// last connection.
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.checkpointer.take());
         if self.log_pages.load(Ordering::Relaxed) < CLOSE_PAGES {
             return;
         }
-        // Only if nobody is in the way, and whatever comes of it: the pages are in the log.
+        // Only if the lock is free. A failure loses nothing: the pages are in the log.
         if let Ok(held) = self.lock.acquire(Instant::now()) {
-            let tuned = self.connection.lock();
-            let _ = tuned.connection.busy_timeout(Duration::ZERO);
-            if resync::settle(&tuned.connection, &self.log, &held).is_ok()
-                && let Err(error) = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE)
+            let writer = self.connection.lock();
+            let _ = writer.connection.busy_timeout(Duration::ZERO);
+            if resync::settle(&writer.connection, &self.log, &held).is_ok()
+                && let Err(error) = writer.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE)
                 && is_failed_sync(&error)
             {
                 held.mark(Doubt::ALL);
@@ -345,10 +355,10 @@ impl Drop for Writer {
     }
 }
 
-fn settle<T, E: From<Error>>(outcome: RequestOutcome, result: Option<Result<T, E>>) -> Result<T, E> {
+fn into_result<T, E: From<Error>>(outcome: RequestOutcome, result: Option<Result<T, E>>) -> Result<T, E> {
     match (outcome, result) {
         (RequestOutcome::Failed(error), _) => Err(error.into()),
         (_, Some(result)) => result,
-        (_, None) => Err(Error::Panicked { message: "the request left no result".to_owned() }.into()),
+        (_, None) => Err(Error::Panicked { message: "the request returned no result".to_owned() }.into()),
     }
 }

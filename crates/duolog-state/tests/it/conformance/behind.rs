@@ -30,7 +30,7 @@ fn a_mark_is_cleared_only_by_the_burst_that_set_it(place: &Place) {
         assert_eq!(behind::of_home(tx, &home(), None, 9)?, [mark(2)]);
         assert_eq!(behind::of_home(tx, &home(), Some((&id("s"), &process)), 9)?, []);
         assert!(behind::clear(tx, &id("s"), &process, 2)?);
-        // Left to nobody twice: a fold that saw the first does not delete the second.
+        // Given up twice: a fold that saw the first mark does not delete the second.
         for generation in [3, 4] {
             behind::mark(tx, &mark(generation))?;
             behind::hand_over(tx, &process, generation - 1)?;

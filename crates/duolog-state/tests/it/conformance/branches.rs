@@ -1,5 +1,5 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::branches::{self, BranchRow, DefaultRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, DefaultRow, ForkPoint};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
 use duolog_state::owned::sessions::{self, PoolRow};
@@ -8,12 +8,12 @@ use duolog_testkit::on_both_engines;
 use duolog_types::limits::METADATA_BYTES_MAX;
 use duolog_types::{BranchId, ProgressionId};
 
-use super::{branch_of, is_constraint, log_of, message, say, with_session};
+use super::{branch_of, insert_message, is_constraint, log_of, message, with_session};
 use crate::{at, id};
 
-on_both_engines!(a_branch_is_given_back_as_it_was_made, a_session_has_one_default_branch);
+on_both_engines!(a_branch_reads_back_as_inserted, a_session_has_one_default_branch);
 
-fn a_branch_is_given_back_as_it_was_made(place: &Place) {
+fn a_branch_reads_back_as_inserted(place: &Place) {
     with_session(place, |tx| {
         let main = branch_of(tx, "main", &["a"])?;
         assert_eq!(branches::find(tx, &main.id)?, Some(main.clone()));
@@ -26,7 +26,7 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
             user_id: Some("ada".to_owned()),
             name: Some("main".to_owned()),
             progression_id: own.id.clone(),
-            forked: Some(Forked { parent: main.id.clone(), at_ord: 1, at_seq: 2 }),
+            forked: Some(ForkPoint { parent: main.id.clone(), at_ord: 1, at_seq: 2 }),
             ..main.clone()
         };
         branches::insert(tx, &side)?;
@@ -49,9 +49,9 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
         assert_eq!(branches::starting_with(tx, None, "%", 9)?, []);
         assert_eq!(branches::named(tx, &id("s"), "main", 9)?, [side.id.clone(), main.id.clone()]);
         assert_eq!(branches::named(tx, &id("s"), "none", 9)?, []);
-        say(tx, "system")?;
+        insert_message(tx, "system")?;
         assert!(branches::set_system(tx, &side.id, &message("system"))?);
-        assert!(!branches::set_system(tx, &side.id, &message("a"))?, "it has one");
+        assert!(!branches::set_system(tx, &side.id, &message("a"))?, "it has a system message");
         assert_eq!(branches::find(tx, &side.id)?.and_then(|row| row.system_msg_id), Some(message("system")));
         let next = ProgressionRow::new(Some(&id("s")), at(1));
         progressions::insert(tx, &next)?;

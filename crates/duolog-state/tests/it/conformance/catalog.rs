@@ -8,9 +8,9 @@ use duolog_types::{Epoch, Position};
 use super::with_session;
 use crate::{at, home, id};
 
-on_both_engines!(of_two_folds_one_advances_the_catalog);
+on_both_engines!(only_one_of_two_folds_advances_the_catalog);
 
-fn of_two_folds_one_advances_the_catalog(place: &Place) {
+fn only_one_of_two_folds_advances_the_catalog(place: &Place) {
     with_session(place, |tx| {
         let row = |epoch, position| CatalogRow {
             line_hash: Some([4; 32]),
@@ -34,13 +34,13 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert!(catalog::advance(tx, from(0, 10, 3), &row(0, 20))?);
         assert!(!catalog::advance(tx, from(0, 10, 3), &row(0, 30))?);
         assert!(!catalog::advance(tx, from(1, 20, 3), &row(1, 30))?);
-        assert!(!catalog::advance(tx, from(0, 20, 2), &row(0, 30))?, "made by another fold since");
+        assert!(!catalog::advance(tx, from(0, 20, 2), &row(0, 30))?, "another fold has written it since");
         let other = CatalogRow { fold_version: 4, shared: 7, ..row(0, 20) };
         assert!(catalog::advance(tx, from(0, 20, 3), &other)?);
         assert_eq!(catalog::get(tx, &id("s"))?, Some(other.clone()));
         assert!(catalog::advance(tx, Some(other.checkpoint()), &row(0, 20))?);
         assert_eq!(catalog::get(tx, &id("s"))?, Some(row(0, 20)));
-        assert!(!catalog::replace(tx, &row(0, 10))?, "what is further on stays");
+        assert!(!catalog::replace(tx, &row(0, 10))?, "a later position is kept");
         assert!(catalog::replace(tx, &row(0, 20))?);
         assert!(catalog::replace(tx, &row(1, 5))?);
         assert!(!catalog::replace(tx, &row(0, 99))?);
@@ -59,12 +59,12 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         }
         assert!(catalog::replace(tx, &CatalogRow { shared: 0, ..row(1, 5) })?);
         catalog::outdate_sharing(tx)?;
-        assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, [], "it leaves nothing to others");
+        assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, [], "it shares no responses");
         let totals = catalog::totals(tx, &home())?;
         assert_eq!((totals.logs, totals.bytes, totals.events), (1, 5, 2));
         catalog::clear(tx)?;
         assert_eq!(catalog::totals(tx, &home())?, catalog::CatalogTotals::default());
-        assert!(catalog::replace(tx, &row(0, 1))?, "absent is replaced by anything");
+        assert!(catalog::replace(tx, &row(0, 1))?, "an absent row is replaced by any row");
         Ok(())
     });
 }

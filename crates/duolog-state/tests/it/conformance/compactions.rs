@@ -3,22 +3,22 @@ use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
-use super::{branch_of, is_constraint, message, say, with_session};
+use super::{branch_of, insert_message, is_constraint, message, with_session};
 use crate::at;
 
-on_both_engines!(what_was_said_of_a_branch_comes_back_newest_first);
+on_both_engines!(compactions_of_a_branch_are_listed_newest_first);
 
-fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
+fn compactions_of_a_branch_are_listed_newest_first(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "b", &["x", "y"])?.id;
-        say(tx, "summary")?;
+        insert_message(tx, "summary")?;
         assert_eq!(compactions::last_seq(tx, &branch)?, 0);
-        let row = |seq, from_ord, to_ord, said| CompactionRow {
+        let row = |seq, from_ord, to_ord, entry| CompactionRow {
             branch_id: branch.clone(),
             seq,
             from_ord,
             to_ord,
-            said,
+            entry,
             created_at: at(1),
         };
         let summary = |covers_all| CompactionEntry::Summary { message: message("summary"), covers_all };
@@ -35,7 +35,7 @@ fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
         assert_eq!(compactions::find(tx, &branch, 4)?, None);
         assert_eq!(compactions::newest(tx, &branch, 9, 9, 2)?, [third, second.clone()]);
         assert_eq!(compactions::newest(tx, &branch, 2, 9, 9)?, [second.clone(), first.clone()]);
-        assert_eq!(compactions::newest(tx, &branch, 9, 1, 9)?, [second], "those that end beyond are not seen");
+        assert_eq!(compactions::newest(tx, &branch, 9, 1, 9)?, [second], "rows that end after it are left out");
         let wrong = [
             (first, ConstraintKind::Unique),
             (row(4, 1, 1, summary(true)), ConstraintKind::Check),

@@ -8,9 +8,9 @@ use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
 use super::is_constraint;
 use crate::at;
 
-on_both_engines!(what_is_said_over_a_schedule_is_kept_and_taken_back);
+on_both_engines!(an_override_is_stored_and_removed);
 
-fn what_is_said_over_a_schedule_is_kept_and_taken_back(place: &Place) {
+fn an_override_is_stored_and_removed(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         assert_eq!(cron_overrides::find(tx, "nightly")?, None);
         let first = CronOverrideRow {
@@ -49,7 +49,7 @@ fn what_is_said_over_a_schedule_is_kept_and_taken_back(place: &Place) {
             assert!(is_constraint(&refused, ConstraintKind::Check), "{refused:?}");
         }
         assert!(cron_overrides::remove(tx, "nightly")?);
-        assert!(!cron_overrides::remove(tx, "nightly")?, "it is gone");
+        assert!(!cron_overrides::remove(tx, "nightly")?, "it is removed");
         assert_eq!(cron_overrides::find(tx, "nightly")?, None);
         Ok::<_, duolog_state::Error>(())
     });

@@ -8,7 +8,7 @@ use duolog_types::{CronOutcome, CronRunId, Durability, ProcessId};
 use super::is_constraint;
 use crate::{at, home};
 
-on_both_engines!(a_time_is_taken_once_and_ended_once, firings_are_listed_by_their_times);
+on_both_engines!(a_due_time_is_claimed_once_and_finished_once, firings_are_listed_by_due_time);
 
 fn run(name: &str, due: i64) -> CronRunRow {
     CronRunRow {
@@ -28,11 +28,11 @@ fn run(name: &str, due: i64) -> CronRunRow {
     }
 }
 
-fn a_time_is_taken_once_and_ended_once(place: &Place) {
+fn a_due_time_is_claimed_once_and_finished_once(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let row = run("nightly", 10);
         assert!(cron_runs::claim(tx, &row)?);
-        assert!(!cron_runs::claim(tx, &run("nightly", 10))?, "another has it");
+        assert!(!cron_runs::claim(tx, &run("nightly", 10))?, "it is claimed already");
         assert!(cron_runs::claim(tx, &run("other", 10))?);
         assert_eq!(cron_runs::find(tx, row.id)?.as_ref(), Some(&row));
         assert_eq!(cron_runs::find(tx, CronRunId::new())?, None);
@@ -44,7 +44,7 @@ fn a_time_is_taken_once_and_ended_once(place: &Place) {
             workflow_run_id: Some("r".to_owned()),
         };
         assert!(cron_runs::finish(tx, row.id, &end)?);
-        assert!(!cron_runs::finish(tx, row.id, &end)?, "it was said");
+        assert!(!cron_runs::finish(tx, row.id, &end)?, "it has ended already");
         let ended = CronRunRow {
             finished_at: Some(at(12)),
             outcome: Some(CronOutcome::Failed),
@@ -52,7 +52,7 @@ fn a_time_is_taken_once_and_ended_once(place: &Place) {
             workflow_run_id: end.workflow_run_id.clone(),
             ..row
         };
-        assert_eq!(cron_runs::find(tx, ended.id)?, Some(ended), "what was said before stays where nothing is said");
+        assert_eq!(cron_runs::find(tx, ended.id)?, Some(ended), "an unset detail keeps the earlier one");
         let open = run("open", 1);
         cron_runs::claim(tx, &open)?;
         let large = CronEnd { error: Some("x".repeat(REASON_BYTES_MAX + 1)), ..end };
@@ -66,7 +66,7 @@ fn a_time_is_taken_once_and_ended_once(place: &Place) {
     done.expect("writes");
 }
 
-fn firings_are_listed_by_their_times(place: &Place) {
+fn firings_are_listed_by_due_time(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let rows = [run("b", 10), run("a", 10), run("a", 20), run("a", 30)];
         for row in &rows {
@@ -75,7 +75,7 @@ fn firings_are_listed_by_their_times(place: &Place) {
         let [b10, a10, a20, a30] = rows;
         assert_eq!(cron_runs::newest_of(tx, "a", None, 9)?, [a30.clone(), a20.clone(), a10.clone()]);
         assert_eq!(cron_runs::newest_of(tx, "a", Some(at(30)), 1)?, std::slice::from_ref(&a20));
-        assert_eq!(cron_runs::standings(tx, "a", 2)?, [(at(31), None), (at(21), None)]);
+        assert_eq!(cron_runs::last_outcomes(tx, "a", 2)?, [(at(31), None), (at(21), None)]);
         assert_eq!(cron_runs::newest(tx, None, 9)?, [a30.clone(), a20, b10.clone(), a10.clone()]);
         assert_eq!(cron_runs::newest(tx, Some((at(10), "b")), 9)?, [a10]);
         assert_eq!(cron_runs::newest(tx, Some((at(20), "a")), 1)?, [b10]);

@@ -5,9 +5,9 @@ use duolog_types::Durability;
 
 use crate::at;
 
-on_both_engines!(how_far_times_were_looked_at_moves_back_only_on_purpose);
+on_both_engines!(a_tick_moves_back_only_by_set_back);
 
-fn how_far_times_were_looked_at_moves_back_only_on_purpose(place: &Place) {
+fn a_tick_moves_back_only_by_set_back(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let row = |ticked: i64, from: i64| Some(TickRow { ticked_at: at(ticked), from_at: Some(at(from)) });
         assert_eq!(cron_ticks::find(tx, "nightly")?, None);

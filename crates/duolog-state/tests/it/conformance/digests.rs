@@ -8,9 +8,9 @@ use crate::id;
 use duolog_state::ConstraintKind;
 use duolog_types::limits::DIGEST_BYTES_MAX;
 
-on_both_engines!(the_last_digest_is_kept_and_is_bounded);
+on_both_engines!(the_last_digest_is_stored_and_is_bounded);
 
-fn the_last_digest_is_kept_and_is_bounded(place: &Place) {
+fn the_last_digest_is_stored_and_is_bounded(place: &Place) {
     with_session(place, |tx| {
         let row = |position: u64, bytes: usize| DigestRow {
             session_id: id("s"),

@@ -9,9 +9,9 @@ use duolog_types::limits::OUTPUT_BYTES_MAX;
 use super::{execution, is_constraint, with_run};
 use crate::home;
 
-on_both_engines!(an_output_is_what_was_said_last);
+on_both_engines!(the_last_output_is_stored);
 
-fn an_output_is_what_was_said_last(place: &Place) {
+fn the_last_output_is_stored(place: &Place) {
     with_run(place, |tx| {
         let row = execution("e", "plan", 1);
         executions::insert(tx, &row)?;

@@ -6,13 +6,13 @@ use duolog_types::ExecutionId;
 use super::with_session;
 use crate::at;
 
-on_both_engines!(what_is_added_adds_up, executions_of_one_workflow_share_a_quarter);
+on_both_engines!(counts_are_added_up, executions_of_one_workflow_share_a_quarter);
 
 fn execution(name: &str) -> ExecutionId {
     ExecutionId::parse(name).expect("an execution id")
 }
 
-fn what_is_added_adds_up(place: &Place) {
+fn counts_are_added_up(place: &Place) {
     with_session(place, |tx| {
         let one = RollupRow { started: 1, cost_picos: 5, output_tokens: 7, ..RollupRow::default() };
         let other = RollupRow { failed: 1, duration_ms: 3, cost_picos: 1, ..RollupRow::default() };

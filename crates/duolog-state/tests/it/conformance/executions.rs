@@ -8,7 +8,11 @@ use duolog_types::{ExecutionId, TriggerType};
 use super::{execution, is_constraint, run_id, with_run};
 use crate::{at, id};
 
-on_both_engines!(an_execution_reads_back_whole, the_ledger_says_what_is_done, executions_are_listed_page_by_page);
+on_both_engines!(
+    an_execution_reads_back_as_inserted,
+    standing_returns_the_execution_of_a_phase,
+    executions_are_listed_page_by_page
+);
 
 fn end(success: bool, error: Option<&str>) -> EndRow {
     EndRow {
@@ -27,7 +31,7 @@ fn end(success: bool, error: Option<&str>) -> EndRow {
     }
 }
 
-fn an_execution_reads_back_whole(place: &Place) {
+fn an_execution_reads_back_as_inserted(place: &Place) {
     with_run(place, |tx| {
         let full = ExecutionRow {
             owner: Some("o".to_owned()),
@@ -59,7 +63,7 @@ fn an_execution_reads_back_whole(place: &Place) {
     });
 }
 
-fn the_ledger_says_what_is_done(place: &Place) {
+fn standing_returns_the_execution_of_a_phase(place: &Place) {
     with_run(place, |tx| {
         let (run, skill) = (run_id("r"), "build:plan");
         assert_eq!(executions::standing(tx, &run, skill)?, None);
@@ -67,9 +71,9 @@ fn the_ledger_says_what_is_done(place: &Place) {
         executions::insert(tx, &first)?;
         assert_eq!(executions::standing(tx, &run, skill)?, Some((first.id.clone(), true)));
         let second = tx.savepoint(|tx| executions::insert(tx, &execution("e2", "plan", 2)));
-        assert!(is_constraint(&second, ConstraintKind::Unique), "a phase is in flight once");
+        assert!(is_constraint(&second, ConstraintKind::Unique), "a phase has one execution in flight");
         executions::finish(tx, &first.id, &end(false, Some("it broke")))?;
-        assert_eq!(executions::standing(tx, &run, skill)?, None, "what failed is to be run");
+        assert_eq!(executions::standing(tx, &run, skill)?, None, "a failed phase must run again");
         let second = execution("e2", "plan", 2);
         executions::insert(tx, &second)?;
         assert_eq!(executions::in_flight(tx, &run, "", 9)?, std::slice::from_ref(&second));

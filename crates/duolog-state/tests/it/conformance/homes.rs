@@ -5,9 +5,9 @@ use duolog_testkit::on_both_engines;
 use super::with_session;
 use crate::home;
 
-on_both_engines!(a_home_has_the_place_that_was_recorded_last);
+on_both_engines!(the_last_location_of_a_home_is_returned);
 
-fn a_home_has_the_place_that_was_recorded_last(place: &Place) {
+fn the_last_location_of_a_home_is_returned(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(homes::place(tx, &home())?, None);
         for at in ["here", "there"] {

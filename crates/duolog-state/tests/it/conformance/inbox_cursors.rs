@@ -6,9 +6,9 @@ use duolog_testkit::on_both_engines;
 use super::with_session;
 use crate::at;
 
-on_both_engines!(a_reader_only_goes_forward);
+on_both_engines!(a_reader_only_moves_forward);
 
-fn a_reader_only_goes_forward(place: &Place) {
+fn a_reader_only_moves_forward(place: &Place) {
     with_session(place, |tx| {
         let [ada, topic] = [Address::Id, Address::Topic].map(|address| address("ada".to_owned()));
         assert_eq!(inbox_cursors::get(tx, &ada, "", "r")?, 0);

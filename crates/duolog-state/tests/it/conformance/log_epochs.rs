@@ -5,9 +5,9 @@ use duolog_types::Epoch;
 
 use super::with_session;
 
-on_both_engines!(a_new_log_begins_above_what_was_deleted);
+on_both_engines!(a_new_log_begins_above_deleted_epochs);
 
-fn a_new_log_begins_above_what_was_deleted(place: &Place) {
+fn a_new_log_begins_above_deleted_epochs(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(log_epochs::next(tx)?, Epoch(0));
         log_epochs::retire(tx, Epoch(4))?;

@@ -5,9 +5,9 @@ use duolog_testkit::on_both_engines;
 use super::with_session;
 use crate::{home, id};
 
-on_both_engines!(a_path_is_given_once);
+on_both_engines!(a_path_is_reserved_once);
 
-fn a_path_is_given_once(place: &Place) {
+fn a_path_is_reserved_once(place: &Place) {
     with_session(place, |tx| {
         assert!(log_paths::take(tx, &home(), "sessions/x/a.jsonl", &id("a"))?);
         assert!(!log_paths::take(tx, &home(), "sessions/x/a.jsonl", &id("a"))?);

@@ -1,4 +1,4 @@
-use duolog_state::owned::message_embeddings::Among;
+use duolog_state::owned::message_embeddings::MessageFilter;
 use duolog_state::owned::messages::{self, Content, MessageRow, Put};
 use duolog_state::owned::progressions::{Fresh, Segment};
 use duolog_state::owned::{message_embeddings, progressions};
@@ -8,20 +8,20 @@ use duolog_testkit::on_both_engines;
 use duolog_types::MessageId;
 use duolog_types::limits::EMBEDDING_BYTES_MAX;
 
-use super::{branch_of, is_constraint, message, say, with_session};
+use super::{branch_of, insert_message, is_constraint, message, with_session};
 use crate::{at, id};
 
 on_both_engines!(
-    embeddings_come_in_pages_in_the_order_they_were_put,
-    many_are_added_and_looked_up_at_once,
-    another_embedding_has_another_number,
-    embeddings_are_those_of_messages_that_are_meant,
+    embeddings_are_paged_in_the_order_of_insertion,
+    many_embeddings_are_added_and_looked_up_at_once,
+    the_number_of_an_embedding_is_never_reused,
+    embeddings_are_filtered_by_their_messages,
     a_message_keeps_its_embedding,
-    an_embedding_is_numbers_of_a_message
+    an_embedding_needs_a_message_and_a_valid_length
 );
 
-/// The first byte of each embedding, read in pages of two, and how many pages there were.
-fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
+/// Returns the first byte of each embedding, read in pages of two, and the number of pages.
+fn read_embeddings(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     let (mut numbers, mut after, mut pages) = (Vec::new(), Some(0), 0);
     while let Some(last) = after {
         let each = &mut |seq, bytes: &[u8]| numbers.push((seq, bytes[0]));
@@ -30,7 +30,7 @@ fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     }
     let mut found = Vec::new();
     for (seq, first) in numbers {
-        let standing = message_embeddings::standing(tx, &[seq], &Among::default())?;
+        let standing = message_embeddings::existing(tx, &[seq], &MessageFilter::default())?;
         let [(number, message)] = &standing[..] else { panic!("{seq}: {standing:?}") };
         assert_eq!(*number, seq);
         found.push((message.to_string(), first));
@@ -38,20 +38,20 @@ fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     Ok((found, pages))
 }
 
-fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
+fn embeddings_are_paged_in_the_order_of_insertion(place: &Place) {
     with_session(place, |tx| {
-        assert_eq!(seen(tx)?, (vec![], 1));
-        say(tx, "m-none")?;
+        assert_eq!(read_embeddings(tx)?, (vec![], 1));
+        insert_message(tx, "m-none")?;
         // Not in the order of their ids.
         let mut expected = Vec::new();
         for (name, first) in [("m-3", 3), ("m-1", 1), ("m-4", 4), ("m-0", 0), ("m-2", 2)] {
-            let id = say(tx, name)?;
+            let id = insert_message(tx, name)?;
             message_embeddings::add(tx, &[(&id, &[first, 0, 0, 0])])?;
             expected.push((name.to_owned(), first));
         }
-        assert_eq!(seen(tx)?, (expected, 3));
-        let (last, meant) = (message_embeddings::last(tx)?, Among::default());
-        assert_eq!(message_embeddings::standing(tx, &[last + 1, 0, -1], &meant)?, []);
+        assert_eq!(read_embeddings(tx)?, (expected, 3));
+        let (last, meant) = (message_embeddings::last(tx)?, MessageFilter::default());
+        assert_eq!(message_embeddings::existing(tx, &[last + 1, 0, -1], &meant)?, []);
         let mut rest = Vec::new();
         let each = &mut |seq, _: &[u8]| rest.push(seq);
         assert_eq!(message_embeddings::each(tx, last - 2, 9, each)?, None);
@@ -60,7 +60,7 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
     });
 }
 
-fn many_are_added_and_looked_up_at_once(place: &Place) {
+fn many_embeddings_are_added_and_looked_up_at_once(place: &Place) {
     with_session(place, |tx| {
         let rows: Vec<MessageRow> = (0_u8..70)
             .map(|number| MessageRow {
@@ -70,11 +70,11 @@ fn many_are_added_and_looked_up_at_once(place: &Place) {
             .collect();
         messages::add(tx, &rows)?;
         let embedded: Vec<u8> = (0..70).filter(|number| number % 7 != 0).collect();
-        let (seen, _) = seen(tx)?;
+        let (seen, _) = read_embeddings(tx)?;
         assert_eq!(seen.iter().map(|one| one.1).collect::<Vec<_>>(), embedded);
         let last = message_embeddings::last(tx)?;
         let all: Vec<i64> = (last - 199..=last).rev().collect();
-        let mut standing = message_embeddings::standing(tx, &all, &Among::default())?;
+        let mut standing = message_embeddings::existing(tx, &all, &MessageFilter::default())?;
         standing.sort_unstable();
         assert_eq!(standing.iter().map(|one| one.1.to_string()).collect::<Vec<_>>(), names(&seen));
         let ids = [message("m-00"), message("m-07")];
@@ -89,8 +89,8 @@ fn names(seen: &[(String, u8)]) -> Vec<String> {
     seen.iter().map(|one| one.0.clone()).collect()
 }
 
-/// What a number stood for is not what it stands for later: none comes again.
-fn another_embedding_has_another_number(place: &Place) {
+/// A number is never reused for another embedding.
+fn the_number_of_an_embedding_is_never_reused(place: &Place) {
     with_session(place, |tx| {
         let embedded = |bytes: u8| MessageRow {
             embedding: Some(vec![bytes; 4]),
@@ -101,16 +101,19 @@ fn another_embedding_has_another_number(place: &Place) {
         assert_eq!(messages::put(tx, &embedded(1))?, Put::Same);
         assert_eq!(messages::put(tx, &embedded(2))?, Put::Taken);
         assert_eq!(message_embeddings::last(tx)?, first, "it stays");
-        assert_eq!(messages::remove_unnamed(tx, &[message("m")], None)?, 1);
+        assert_eq!(messages::remove_unreferenced(tx, &[message("m")], None)?, 1);
         assert_eq!(messages::put(tx, &embedded(2))?, Put::Added);
         let second = message_embeddings::last(tx)?;
         assert!(second > first, "{second}");
-        assert_eq!(message_embeddings::standing(tx, &[first, second], &Among::default())?, [(second, message("m"))]);
+        assert_eq!(
+            message_embeddings::existing(tx, &[first, second], &MessageFilter::default())?,
+            [(second, message("m"))]
+        );
         Ok(())
     });
 }
 
-fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
+fn embeddings_are_filtered_by_their_messages(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "branch", &[])?;
         let mut head = progressions::get(tx, &branch.progression_id)?;
@@ -136,29 +139,35 @@ fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
         let last = message_embeddings::last(tx)?;
         let all: Vec<i64> = (last - 9..=last).collect();
         let text = |text: &str| Some(text.to_owned());
-        let none = Among::default;
+        let none = MessageFilter::default;
         let questions = [
             (none(), "a b c elsewhere"),
-            (Among { role: text("user"), ..none() }, "a"),
-            (Among { sender: text("ada"), ..none() }, "a b"),
-            (Among { recipient: text("bob"), ..none() }, "b c elsewhere"),
-            (Among { channel: text("plan"), ..none() }, "a c elsewhere"),
-            (Among { lion_class: Some(1), ..none() }, "c"),
-            (Among { since: Some(at(1)), ..none() }, "b c elsewhere"),
-            (Among { until: Some(at(2)), ..none() }, "a b"),
-            (Among { session: Some(id("s")), ..none() }, "a b c"),
+            (MessageFilter { role: text("user"), ..none() }, "a"),
+            (MessageFilter { sender: text("ada"), ..none() }, "a b"),
+            (MessageFilter { recipient: text("bob"), ..none() }, "b c elsewhere"),
+            (MessageFilter { channel: text("plan"), ..none() }, "a c elsewhere"),
+            (MessageFilter { lion_class: Some(1), ..none() }, "c"),
+            (MessageFilter { since: Some(at(1)), ..none() }, "b c elsewhere"),
+            (MessageFilter { until: Some(at(2)), ..none() }, "a b"),
+            (MessageFilter { session: Some(id("s")), ..none() }, "a b c"),
             (
-                Among { sender: text("ada"), recipient: text("bob"), since: Some(at(1)), until: Some(at(2)), ..none() },
+                MessageFilter {
+                    sender: text("ada"),
+                    recipient: text("bob"),
+                    since: Some(at(1)),
+                    until: Some(at(2)),
+                    ..none()
+                },
                 "b",
             ),
-            (Among { session: Some(id("s")), channel: text("plan"), ..none() }, "a c"),
-            (Among { role: text("nobody"), ..none() }, ""),
+            (MessageFilter { session: Some(id("s")), channel: text("plan"), ..none() }, "a c"),
+            (MessageFilter { role: text("nobody"), ..none() }, ""),
         ];
         let head = progressions::get(tx, &branch.progression_id)?;
         let segments = progressions::segments(tx, &head, 0, u64::MAX)?;
         for (among, expected) in questions {
             let mut found: Vec<String> =
-                message_embeddings::standing(tx, &all, &among)?.into_iter().map(|one| one.1.to_string()).collect();
+                message_embeddings::existing(tx, &all, &among)?.into_iter().map(|one| one.1.to_string()).collect();
             found.sort_unstable();
             assert_eq!(found.join(" "), expected, "{among:?}");
             // In pages of one, from the items of the branch.
@@ -180,21 +189,21 @@ fn a_message_keeps_its_embedding(place: &Place) {
     with_session(place, |tx| {
         let pool = branch_of(tx, "pool", &["a", "b"])?;
         message_embeddings::add(tx, &[(&message("a"), &[1; 4]), (&message("b"), &[2; 4])])?;
-        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
-        // A repetition without an embedding takes nothing away; a message that goes takes its own along.
+        assert_eq!(read_embeddings(tx)?.0, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        // A repetition without an embedding keeps the stored one; a deleted message deletes its own.
         let row = messages::find(tx, &message("a"))?.expect("there");
         assert_eq!(messages::put(tx, &MessageRow { embedding: None, created_at: at(9), ..row.clone() })?, Put::Same);
         assert_eq!(messages::find(tx, &message("a"))?, Some(row));
-        assert_eq!(messages::remove_unnamed(tx, &[message("b")], Some(&pool.progression_id))?, 1);
-        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1)]);
+        assert_eq!(messages::remove_unreferenced(tx, &[message("b")], Some(&pool.progression_id))?, 1);
+        assert_eq!(read_embeddings(tx)?.0, [("a".to_owned(), 1)]);
         assert_eq!(progressions::get(tx, &pool.progression_id)?.base_ord, 0);
         Ok(())
     });
 }
 
-fn an_embedding_is_numbers_of_a_message(place: &Place) {
+fn an_embedding_needs_a_message_and_a_valid_length(place: &Place) {
     with_session(place, |tx| {
-        let id = say(tx, "m")?;
+        let id = insert_message(tx, "m")?;
         for bytes in [vec![], vec![0; 5], vec![0; EMBEDDING_BYTES_MAX + 4]] {
             let refused = tx.savepoint(|tx| message_embeddings::add(tx, &[(&id, &bytes)]));
             assert!(is_constraint(&refused, ConstraintKind::Check), "{}: {refused:?}", bytes.len());

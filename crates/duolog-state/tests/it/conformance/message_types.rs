@@ -5,7 +5,7 @@ use duolog_types::Durability;
 
 use super::with_session;
 
-on_both_engines!(a_class_has_one_number, classes_that_several_make_at_once_have_one_number_each);
+on_both_engines!(a_class_has_one_number, concurrent_new_classes_have_one_number_each);
 
 fn a_class_has_one_number(place: &Place) {
     with_session(place, |tx| {
@@ -23,13 +23,13 @@ fn a_class_has_one_number(place: &Place) {
         assert_eq!(message_types::find(tx, "mine.Note")?, None);
         assert_eq!(message_types::resolve(tx, Some("mine.Note"))?, 6);
         assert_eq!(message_types::resolve(tx, Some("mine.Other"))?, 7);
-        assert_eq!(message_types::resolve(tx, Some("mine.Note"))?, 6, "and keeps it");
+        assert_eq!(message_types::resolve(tx, Some("mine.Note"))?, 6, "the number is kept");
         assert_eq!(message_types::class_of(tx, 99)?, None);
         Ok(())
     });
 }
 
-fn classes_that_several_make_at_once_have_one_number_each(place: &Place) {
+fn concurrent_new_classes_have_one_number_each(place: &Place) {
     let state = place.open();
     let found: Vec<i64> = std::thread::scope(|scope| {
         let make = |number: usize| {

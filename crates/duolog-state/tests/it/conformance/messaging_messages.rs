@@ -10,9 +10,9 @@ use super::is_constraint;
 use super::messaging_sessions::chat;
 use crate::at;
 
-on_both_engines!(messages_are_kept_in_the_order_of_their_ids_and_once);
+on_both_engines!(messages_are_ordered_by_id_and_stored_once);
 
-fn messages_are_kept_in_the_order_of_their_ids_and_once(place: &Place) {
+fn messages_are_ordered_by_id_and_stored_once(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let (one, two) = (chat("one", "1", 1), chat("two", "2", 1));
         messaging_sessions::insert(tx, &one)?;

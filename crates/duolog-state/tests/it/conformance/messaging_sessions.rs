@@ -11,8 +11,8 @@ use crate::{at, id};
 
 on_both_engines!(
     a_place_has_one_active_chat_with_or_without_a_thread,
-    what_is_done_in_a_chat_is_noted,
-    chats_are_listed_by_when_they_were_active
+    activity_in_a_chat_is_recorded,
+    chats_are_listed_by_activity_or_creation
 );
 
 pub(super) fn chat(name: &str, thread: &str, active_at: i64) -> ChatRow {
@@ -44,9 +44,9 @@ fn a_place_has_one_active_chat_with_or_without_a_thread(place: &Place) {
             let refused = tx.savepoint(|tx| messaging_sessions::insert(tx, &second));
             assert!(is_constraint(&refused, ConstraintKind::Unique), "{thread:?}: {refused:?}");
             assert!(messaging_sessions::deactivate(tx, &first.id)?);
-            assert!(!messaging_sessions::deactivate(tx, &first.id)?, "it goes on no longer");
+            assert!(!messaging_sessions::deactivate(tx, &first.id)?, "it is not active any more");
             messaging_sessions::insert(tx, &second)?;
-            assert!(messaging_sessions::deactivate(tx, &second.id)?, "old ones stack up");
+            assert!(messaging_sessions::deactivate(tx, &second.id)?, "several inactive chats are allowed");
             assert_eq!(messaging_sessions::find_active(tx, &second.place)?, None);
         }
         let long = chat("long", &"t".repeat(NAME_BYTES_MAX + 1), 1);
@@ -60,7 +60,7 @@ fn a_place_has_one_active_chat_with_or_without_a_thread(place: &Place) {
     done.expect("writes");
 }
 
-fn what_is_done_in_a_chat_is_noted(place: &Place) {
+fn activity_in_a_chat_is_recorded(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let row = chat("c", "", 5);
         messaging_sessions::insert(tx, &row)?;
@@ -71,7 +71,7 @@ fn what_is_done_in_a_chat_is_noted(place: &Place) {
         assert!(messaging_sessions::set_agent_session(tx, &row.id, Some(&id("s")))?);
         let expected =
             ChatRow { message_count: 2, last_activity_at: at(9), agent_session_id: Some(id("s")), ..row.clone() };
-        assert_eq!(messaging_sessions::find(tx, &row.id)?, Some(expected), "an instant never goes back");
+        assert_eq!(messaging_sessions::find(tx, &row.id)?, Some(expected), "the timestamp never moves back");
         assert!(messaging_sessions::set_agent_session(tx, &row.id, None)?);
         let nobody = ChatId::parse("none").expect("an id");
         assert!(!messaging_sessions::touch(tx, &nobody, at(1))?);
@@ -83,12 +83,12 @@ fn what_is_done_in_a_chat_is_noted(place: &Place) {
     done.expect("writes");
 }
 
-fn chats_are_listed_by_when_they_were_active(place: &Place) {
+fn chats_are_listed_by_activity_or_creation(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let slack = chat("x", "", 15);
         let other = ChatRow { place: ChatPlace { platform: "matrix".to_owned(), ..slack.place.clone() }, ..slack };
         let mut rows = [chat("a", "1", 10), chat("b", "2", 20), chat("c", "3", 20), other];
-        // Begun in the order x, c, b, a.
+        // Created in the order x, c, b, a.
         for (row, second) in rows.iter_mut().zip([4, 3, 2, 1]) {
             row.created_at = at(second);
         }
@@ -116,7 +116,7 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
             let found = messaging_sessions::list(tx, &filter, PageOrder::Created, after, 9)?;
             Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
         };
-        assert_eq!(created(None, false, None)?, "abcx", "whatever was active since");
+        assert_eq!(created(None, false, None)?, "abcx", "regardless of later activity");
         assert_eq!(created(None, false, Some(&rows[1]))?, "cx");
         assert_eq!(created(Some("slack"), true, None)?, "ab");
         Ok::<_, Error>(())

@@ -1,4 +1,4 @@
-//! What holds on either engine. Every function here is two tests.
+//! Tests that hold on both engines. Every function here runs as two tests.
 
 mod behind;
 mod branches;
@@ -61,7 +61,7 @@ use duolog_types::{BranchId, Durability, ExecutionId, MessageId, RunId, RunStatu
 
 use super::{at, home, id, session};
 
-/// Runs a test's statements in one transaction on a new state that has session `s`.
+/// Runs statements in one transaction on a new state with the session `s`.
 fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
     let done = place.open().write(Durability::Process, move |tx| {
         table::insert(tx, &session("s"))?;
@@ -70,12 +70,12 @@ fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Erro
     done.expect("writes");
 }
 
-/// The path of a session's log.
+/// Returns the path of a session's log.
 fn log_of(id: &SessionId) -> String {
     session(id.as_str()).log_path
 }
 
-/// Marks a session deleted and removes its row; false if there is none.
+/// Marks a session as deleted and deletes its row. Returns false if it does not exist.
 fn remove_session(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool, Error> {
     table::tombstone(tx, id, &log_of(id), at(99))?;
     table::remove(tx, id, &log_of(id))
@@ -85,7 +85,7 @@ fn run_id(text: &str) -> RunId {
     RunId::parse(text).expect("a run id")
 }
 
-/// A run that runs, started at that second.
+/// Returns a running run that was started at this second.
 fn run(name: &str, started: i64) -> RunRow {
     RunRow {
         id: run_id(name),
@@ -121,8 +121,8 @@ fn run(name: &str, started: i64) -> RunRow {
     }
 }
 
-/// The same, as it stands otherwise.
-fn run_that_is(status: RunStatus, name: &str, started: i64) -> RunRow {
+/// Returns a run with this status.
+fn run_with_status(status: RunStatus, name: &str, started: i64) -> RunRow {
     let running = status == RunStatus::Running;
     RunRow {
         status,
@@ -137,7 +137,7 @@ fn run_that_is(status: RunStatus, name: &str, started: i64) -> RunRow {
     }
 }
 
-/// Runs a test's statements in one transaction on a new state that has run `r`.
+/// Runs statements in one transaction on a new state with the run `r`.
 fn with_run(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
     let done = place.open().write(Durability::Process, move |tx| {
         run_table::insert(tx, &run("r", 1))?;
@@ -146,7 +146,7 @@ fn with_run(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> +
     done.expect("writes");
 }
 
-/// An execution of run `r` that is in flight.
+/// Returns an execution of run `r` in flight.
 fn execution(name: &str, phase: &str, started: i64) -> ExecutionRow {
     ExecutionRow {
         id: ExecutionId::parse(name).expect("an execution id"),
@@ -170,14 +170,14 @@ fn message(text: &str) -> MessageId {
     MessageId::parse(text).expect("a message id")
 }
 
-/// Adds a message that says its own id.
-fn say(tx: &mut Tx<'_>, text: &str) -> Result<MessageId, Error> {
+/// Inserts a message whose content is its id.
+fn insert_message(tx: &mut Tx<'_>, text: &str) -> Result<MessageId, Error> {
     let row = MessageRow::new(message(text), "user", Content::Text(format!("{text:?}")), at(1));
     message_table::add(tx, std::slice::from_ref(&row))?;
     Ok(row.id)
 }
 
-/// Adds a branch of session `s` with these messages, which are new.
+/// Inserts a branch of session `s` with these new messages.
 fn branch_of(tx: &mut Tx<'_>, name: &str, says: &[&str]) -> Result<BranchRow, Error> {
     let mut head = ProgressionRow::new(Some(&id("s")), at(1));
     progression_table::insert(tx, &head)?;
@@ -195,7 +195,7 @@ fn branch_of(tx: &mut Tx<'_>, name: &str, says: &[&str]) -> Result<BranchRow, Er
     };
     branch_table::insert(tx, &row)?;
     for text in says {
-        let said = say(tx, text)?;
+        let said = insert_message(tx, text)?;
         progression_table::append(tx, &mut head, &said, Fresh::Yes)?;
     }
     Ok(row)
@@ -205,7 +205,7 @@ fn is_constraint(answer: &Result<impl Sized, Error>, expected: ConstraintKind) -
     matches!(answer, Err(Error::Constraint { kind, .. }) if *kind == expected)
 }
 
-/// The names of the Rust files in a folder of this crate, and their text.
+/// Returns the names of the Rust files in a directory of this crate, with their text.
 fn files(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let named = folder.read_dir().expect("lists").flatten().filter_map(|entry| {
@@ -215,7 +215,7 @@ fn files(folder: &str) -> Vec<(String, String)> {
     named.filter(|(name, _)| name != "mod").collect()
 }
 
-/// A table module has a file of tests here; each of its functions is called there, by tests of both engines only.
+/// Every table module has a file of tests here that calls each of its functions, in tests of both engines only.
 #[test]
 fn every_table_module_is_exercised_on_both_engines() {
     let tests = files("tests/it/conformance");
@@ -231,7 +231,7 @@ fn every_table_module_is_exercised_on_both_engines() {
         }
     }
     for (name, text) in &tests {
-        assert!(!text.contains("#[test]"), "a test in {name} runs once: put it into on_both_engines!");
+        assert!(!text.contains("#[test]"), "a test in {name} runs on one engine: list it in on_both_engines!");
         let listed = text.split("on_both_engines!(").nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
         let listed: BTreeSet<&str> = listed.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         assert!(!listed.is_empty(), "{name}");

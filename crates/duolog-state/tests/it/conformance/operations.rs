@@ -10,9 +10,9 @@ use crate::{at, id};
 on_both_engines!(
     an_operation_is_found_by_its_retry,
     a_place_belongs_to_one_operation,
-    a_claim_that_was_not_used_is_taken_back,
+    an_unused_claim_is_released,
     operations_expire_oldest_first,
-    what_was_done_in_a_session_outlives_it_by_its_name,
+    finished_appends_outlive_their_session,
 );
 
 fn row(operation: &str) -> OperationRow {
@@ -46,12 +46,12 @@ fn an_operation_is_found_by_its_retry(place: &Place) {
         operations::insert(tx, &row)?;
         assert!(is_constraint(&tx.savepoint(|tx| operations::insert(tx, &row)), ConstraintKind::Unique));
         assert_eq!(operations::find(tx, "sessions", &row.operation_id)?, Some(row.clone()));
-        assert_eq!(operations::find(tx, "runs", &row.operation_id)?, None, "a scope of its own");
+        assert_eq!(operations::find(tx, "runs", &row.operation_id)?, None, "another scope");
         Ok(())
     });
 }
 
-fn what_was_done_in_a_session_outlives_it_by_its_name(place: &Place) {
+fn finished_appends_outlive_their_session(place: &Place) {
     with_session(place, |tx| {
         let (done, begun) = (append("o/1", 0, 10), OperationRow { place: None, lines_done: 1, ..append("p/1", 0, 1) });
         operations::insert(tx, &done)?;
@@ -80,7 +80,7 @@ fn a_place_belongs_to_one_operation(place: &Place) {
         operations::insert(tx, &OperationRow { place: None, ..second.clone() })?;
         let next = ClaimedPlace { epoch: Epoch(1), from: Position(10), to: Position(20) };
         assert!(operations::claim(tx, "log/s", &second.operation_id, next)?);
-        assert!(!operations::claim(tx, "log/s", &second.operation_id, next)?, "it has a place");
+        assert!(!operations::claim(tx, "log/s", &second.operation_id, next)?, "it has a place already");
         assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(1))?, Position(20));
         assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(0))?, Position(0));
         let beyond = operations::beyond(tx, &id("s"), Epoch(1), Position(10))?;
@@ -89,18 +89,18 @@ fn a_place_belongs_to_one_operation(place: &Place) {
     });
 }
 
-fn a_claim_that_was_not_used_is_taken_back(place: &Place) {
+fn an_unused_claim_is_released(place: &Place) {
     with_session(place, |tx| {
         let (none, part) = (append("none", 0, 10), append("part", 10, 20));
         operations::insert(tx, &none)?;
         operations::insert(tx, &part)?;
         assert!(operations::unclaim(tx, &none, 0)?);
-        assert!(!operations::unclaim(tx, &none, 0)?, "it is gone");
+        assert!(!operations::unclaim(tx, &none, 0)?, "it is deleted");
         assert_eq!(operations::find(tx, "log/s", &none.operation_id)?, None);
         assert!(operations::unclaim(tx, &part, 2)?);
         let left = OperationRow { place: None, lines_done: 2, ..part.clone() };
         assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, Some(left));
-        assert!(!operations::unclaim(tx, &part, 3)?, "the place is no longer its own");
+        assert!(!operations::unclaim(tx, &part, 3)?, "it no longer has the place");
         operations::forget(tx, "log/s", &part.operation_id)?;
         assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, None);
         Ok(())
@@ -114,13 +114,13 @@ fn operations_expire_oldest_first(place: &Place) {
         }
         assert!(operations::any_before(tx, at(2))? && !operations::any_before(tx, at(1))?);
         let late = operations::find(tx, "sessions", &row("d").operation_id)?;
-        assert_eq!(late.map(|row| row.created_at), Some(at(3)), "an instant does not go back");
-        assert_eq!(operations::expire(tx, at(9), 5, 9)?, 0, "there are not that many");
+        assert_eq!(late.map(|row| row.created_at), Some(at(3)), "the timestamp does not move back");
+        assert_eq!(operations::expire(tx, at(9), 5, 9)?, 0, "there are fewer");
         assert_eq!(operations::expire(tx, at(9), 3, 1)?, 1);
         assert_eq!(operations::find(tx, "sessions", &row("b").operation_id)?, None);
         assert_eq!(operations::expire(tx, at(9), 3, 9)?, 0, "the newest are kept");
         assert_eq!(operations::expire(tx, at(3), 1, 9)?, 1);
-        assert_eq!(operations::expire(tx, at(9), 1, 9)?, 0, "of equal instants none goes");
+        assert_eq!(operations::expire(tx, at(9), 1, 9)?, 0, "rows with equal timestamps are kept");
         assert!(operations::find(tx, "sessions", &row("a").operation_id)?.is_some());
         Ok(())
     });

@@ -10,9 +10,9 @@ use super::{is_constraint, remove_session, with_session};
 use crate::{at, home, id};
 
 on_both_engines!(
-    the_outbox_gives_lines_back_in_order_until_deleted,
-    a_line_is_looked_for_behind_what_was_folded,
-    a_line_that_took_the_place_of_another_is_not_deleted_with_it,
+    the_outbox_returns_lines_in_order_until_deleted,
+    the_floor_of_a_line_is_the_fold_checkpoint,
+    a_line_with_a_reused_number_is_not_deleted,
 );
 
 fn line<'l>(session: &'l SessionId, text: &'l str) -> NewOutbox<'l> {
@@ -23,7 +23,7 @@ fn keys(rows: &[OutboxRow]) -> Vec<OutboxKey> {
     rows.iter().map(OutboxKey::from).collect()
 }
 
-fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
+fn the_outbox_returns_lines_in_order_until_deleted(place: &Place) {
     with_session(place, |tx| {
         let (s, longest) = (id("s"), "x".repeat(OUTBOX_LINE_BYTES_MAX));
         for text in ["a", "b", &longest] {
@@ -31,14 +31,14 @@ fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
         }
         let longer = format!("{longest}x");
         assert!(is_constraint(&tx.savepoint(|tx| outbox::insert(tx, &line(&s, &longer))), ConstraintKind::Check));
-        assert!(!outbox::insert(tx, &line(&id("none"), "a"))?, "there is no such session");
+        assert!(!outbox::insert(tx, &line(&id("none"), "a"))?, "the session does not exist");
         let rows = outbox::pending(tx, &s, &home(), 3)?;
         outbox::note_failure(tx, &keys(&rows)[0], &"é".repeat(REASON_BYTES_MAX))?;
         let rows = outbox::pending(tx, &s, &home(), 2)?;
         assert_eq!(rows.iter().map(|row| row.line.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((rows[0].attempts, rows[0].floor, rows[0].epoch), (1, Position(0), Epoch(0)));
         assert_eq!(rows[0].last_error.as_ref().map(String::len), Some(REASON_BYTES_MAX));
-        assert_eq!(outbox::pending(tx, &s, &HomeId::new(), 2)?, [], "another home's lines wait");
+        assert_eq!(outbox::pending(tx, &s, &HomeId::new(), 2)?, [], "the lines belong to another home");
         assert_eq!(outbox::waiting(tx, &home(), 9)?, [(s.clone(), 3)]);
         assert_eq!(outbox::delete(tx, &keys(&rows))?, 2);
         assert_eq!(outbox::delete(tx, &keys(&rows))?, 0);
@@ -52,7 +52,7 @@ fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
     });
 }
 
-fn a_line_is_looked_for_behind_what_was_folded(place: &Place) {
+fn the_floor_of_a_line_is_the_fold_checkpoint(place: &Place) {
     with_session(place, |tx| {
         let s = id("s");
         for (epoch, floor) in [(Epoch(1), Position(0)), (Epoch(0), Position(7))] {
@@ -66,12 +66,12 @@ fn a_line_is_looked_for_behind_what_was_folded(place: &Place) {
     });
 }
 
-fn a_line_that_took_the_place_of_another_is_not_deleted_with_it(place: &Place) {
+fn a_line_with_a_reused_number_is_not_deleted(place: &Place) {
     with_session(place, |tx| {
         let s = id("s");
         outbox::insert(tx, &line(&s, "a"))?;
         let seen = keys(&outbox::pending(tx, &s, &home(), 9)?);
-        // Someone else copied it, and another line came.
+        // Another process appended it, and another line was inserted.
         assert_eq!(outbox::delete(tx, &seen)?, 1);
         outbox::insert(tx, &line(&s, "b"))?;
         outbox::note_failure(tx, &seen[0], "no")?;

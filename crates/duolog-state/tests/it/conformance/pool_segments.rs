@@ -10,30 +10,30 @@ use super::{branch_of, is_constraint, message, with_session};
 use crate::{at, id};
 
 on_both_engines!(
-    a_pool_is_its_stretches_in_order,
-    the_last_stretch_goes_on_with_its_progression,
-    what_is_taken_away_leaves_the_pool,
-    what_others_hold_stays_where_it_was
+    a_pool_is_its_segments_in_order,
+    the_last_segment_grows_with_its_progression,
+    removed_items_leave_the_pool,
+    shared_messages_keep_their_place_in_the_pool
 );
 
 fn row(ord: u64, at: &ProgressionId, from_ord: u64, to_ord: Option<u64>) -> PoolSegmentRow {
     PoolSegmentRow { ord, progression_id: at.clone(), from_ord, to_ord }
 }
 
-/// The session's own progression, with such messages.
+/// Creates the session's own progression with these messages.
 fn own(tx: &mut Tx<'_>, names: &[&str]) -> Result<ProgressionId, Error> {
     let own = ProgressionRow::new(Some(&id("s")), at(1));
     progressions::insert(tx, &own)?;
     sessions::set_pool(tx, &id("s"), &own.id)?;
     for name in names {
-        super::say(tx, name)?;
+        super::insert_message(tx, name)?;
         progression_items::push(tx, &own.id, &message(name))?;
     }
     Ok(own.id)
 }
 
-/// What the pool lists, as text.
-fn told(tx: &mut Tx<'_>) -> Result<String, Error> {
+/// Returns the contents of the pool as text.
+fn pool_text(tx: &mut Tx<'_>) -> Result<String, Error> {
     let mut all = String::new();
     for Segment { progression, from, to } in pool_segments::segments(tx, &id("s"))? {
         let ids = progression_items::ids(tx, &progression, from, to)?;
@@ -46,16 +46,16 @@ fn told(tx: &mut Tx<'_>) -> Result<String, Error> {
     Ok(all)
 }
 
-fn a_pool_is_its_stretches_in_order(place: &Place) {
+fn a_pool_is_its_segments_in_order(place: &Place) {
     with_session(place, |tx| {
-        assert_eq!((told(tx)?.as_str(), pool_segments::last(tx, &id("s"))?), ("", None));
+        assert_eq!((pool_text(tx)?.as_str(), pool_segments::last(tx, &id("s"))?), ("", None));
         let main = branch_of(tx, "main", &["a", "b", "d"])?.progression_id;
         let own = own(tx, &["c"])?;
         let rows = [row(0, &main, 0, Some(2)), row(2, &own, 0, Some(1)), row(3, &main, 2, Some(3))];
         for row in &rows {
             pool_segments::insert(tx, &id("s"), row)?;
         }
-        assert_eq!(told(tx)?, "abcd");
+        assert_eq!(pool_text(tx)?, "abcd");
         assert_eq!(pool_segments::list(tx, &id("s"), None, 9)?, rows);
         assert_eq!(pool_segments::list(tx, &id("s"), Some(0), 1)?, rows[1..2]);
         assert_eq!(pool_segments::list(tx, &id("s"), Some(3), 9)?, []);
@@ -76,64 +76,64 @@ fn a_pool_is_its_stretches_in_order(place: &Place) {
             assert!(is_constraint(&refused, kind), "{taken:?}");
         }
         pool_segments::remove_of(tx, &id("s"))?;
-        assert_eq!(told(tx)?, "");
+        assert_eq!(pool_text(tx)?, "");
         Ok(())
     });
 }
 
-fn the_last_stretch_goes_on_with_its_progression(place: &Place) {
+fn the_last_segment_grows_with_its_progression(place: &Place) {
     with_session(place, |tx| {
         let main = branch_of(tx, "main", &["a", "b"])?.progression_id;
         let open = row(0, &main, 0, None);
         pool_segments::insert(tx, &id("s"), &open)?;
-        assert!(open.goes_on_with(&main) && !open.goes_on_with(&ProgressionId::new()));
-        assert_eq!(told(tx)?, "ab");
-        super::say(tx, "c")?;
+        assert!(open.grows_with(&main) && !open.grows_with(&ProgressionId::new()));
+        assert_eq!(pool_text(tx)?, "ab");
+        super::insert_message(tx, "c")?;
         progression_items::push(tx, &main, &message("c"))?;
-        assert_eq!(told(tx)?, "abc");
+        assert_eq!(pool_text(tx)?, "abc");
         pool_segments::end(tx, &id("s"), 0, 2)?;
-        assert_eq!(told(tx)?, "ab");
-        assert!(!row(0, &main, 0, Some(2)).goes_on_with(&main));
+        assert_eq!(pool_text(tx)?, "ab");
+        assert!(!row(0, &main, 0, Some(2)).grows_with(&main));
         Ok(())
     });
 }
 
-/// Takes the items of a progression from a place on away, as far as nothing else names them.
+/// Deletes the items of a progression from a position on, and the messages that nothing else references.
 fn cut(tx: &mut Tx<'_>, at: &ProgressionId, own: &ProgressionId, to: u64) -> Result<(), Error> {
     let mut taken = progression_items::from(tx, at, to, 99)?;
     let before = pool_segments::beyond(tx, at, to)?.expect("stretches");
     progression_items::delete_from(tx, at, to)?;
     let ids: Vec<MessageId> = taken.iter().map(|(_, id)| id.clone()).collect();
-    messages::remove_unnamed(tx, &ids, Some(own))?;
+    messages::remove_unreferenced(tx, &ids, Some(own))?;
     let left = messages::existing(tx, &ids)?;
     taken.retain(|(_, id)| left.contains(id));
     pool_segments::follow(tx, &before, to, (own, &taken))
 }
 
-fn what_is_taken_away_leaves_the_pool(place: &Place) {
+fn removed_items_leave_the_pool(place: &Place) {
     with_session(place, |tx| {
         let main = branch_of(tx, "main", &["a", "b", "d", "e", "f"])?.progression_id;
         let own = own(tx, &["c"])?;
         for row in [row(0, &main, 0, Some(2)), row(2, &own, 0, Some(1)), row(3, &main, 2, None)] {
             pool_segments::insert(tx, &id("s"), &row)?;
         }
-        assert_eq!(told(tx)?, "abcdef");
+        assert_eq!(pool_text(tx)?, "abcdef");
         assert_eq!(pool_segments::beyond(tx, &own, 1)?, None);
         cut(tx, &main, &own, 4)?;
-        assert_eq!(told(tx)?, "abcde");
-        assert!(pool_segments::last(tx, &id("s"))?.expect("one").goes_on_with(&main), "it goes on from there");
+        assert_eq!(pool_text(tx)?, "abcde");
+        assert!(pool_segments::last(tx, &id("s"))?.expect("one").grows_with(&main), "it grows from there");
         cut(tx, &main, &own, 2)?;
-        assert_eq!((told(tx)?.as_str(), pool_segments::list(tx, &id("s"), None, 9)?.len()), ("abc", 2));
+        assert_eq!((pool_text(tx)?.as_str(), pool_segments::list(tx, &id("s"), None, 9)?.len()), ("abc", 2));
         cut(tx, &main, &own, 1)?;
-        assert_eq!(told(tx)?, "ac");
+        assert_eq!(pool_text(tx)?, "ac");
         assert_eq!(pool_segments::list(tx, &id("s"), None, 1)?, [row(0, &main, 0, Some(1))]);
         cut(tx, &main, &own, 0)?;
-        assert_eq!(told(tx)?, "c");
+        assert_eq!(pool_text(tx)?, "c");
         Ok(())
     });
 }
 
-fn what_others_hold_stays_where_it_was(place: &Place) {
+fn shared_messages_keep_their_place_in_the_pool(place: &Place) {
     with_session(place, |tx| {
         let main = branch_of(tx, "main", &["a", "b", "c", "d"])?.progression_id;
         let side = branch_of(tx, "side", &["e"])?.progression_id;
@@ -143,18 +143,18 @@ fn what_others_hold_stays_where_it_was(place: &Place) {
         for row in [row(0, &main, 0, Some(4)), row(4, &side, 0, Some(1))] {
             pool_segments::insert(tx, &id("s"), &row)?;
         }
-        assert_eq!(told(tx)?, "abcde");
+        assert_eq!(pool_text(tx)?, "abcde");
         cut(tx, &main, &own, 1)?;
-        assert_eq!(told(tx)?, "abce");
+        assert_eq!(pool_text(tx)?, "abce");
         let rows = pool_segments::list(tx, &id("s"), None, 9)?;
         let expected =
             [row(0, &main, 0, Some(1)), row(1, &own, 0, Some(1)), row(2, &own, 1, Some(2)), row(4, &side, 0, Some(1))];
         assert_eq!(rows, expected);
-        // Nothing holds them any more then, and the stretch that is left of them is passed over.
+        // Nothing references them any more, and their empty segment is skipped.
         progression_items::delete_from(tx, &side, 0)?;
-        messages::remove_unnamed(tx, &["b", "c", "e"].map(message), Some(&own))?;
-        assert_eq!(told(tx)?, "a");
-        assert_eq!(pool_segments::end_in(tx, &own)?, 2, "no place is given twice");
+        messages::remove_unreferenced(tx, &["b", "c", "e"].map(message), Some(&own))?;
+        assert_eq!(pool_text(tx)?, "a");
+        assert_eq!(pool_segments::end_in(tx, &own)?, 2, "no position is used twice");
         Ok(())
     });
 }

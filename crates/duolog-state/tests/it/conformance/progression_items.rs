@@ -5,24 +5,24 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::MessageId;
 
-use super::{branch_of, is_constraint, message, say, with_session};
+use super::{branch_of, insert_message, is_constraint, message, with_session};
 use crate::at;
 
 on_both_engines!(
-    items_stand_where_they_were_put,
-    many_items_stand_one_behind_the_other,
-    an_item_that_cannot_be_read_hides_no_other,
-    the_last_items_are_found_by_their_key
+    items_are_at_the_positions_where_they_were_inserted,
+    many_items_are_inserted_at_consecutive_positions,
+    an_unreadable_item_does_not_hide_others,
+    the_last_items_are_found_by_the_primary_key
 );
 
-fn items_stand_where_they_were_put(place: &Place) {
+fn items_are_at_the_positions_where_they_were_inserted(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "b", &["x", "y"])?;
         let at_b = &branch.progression_id;
         let other = branch_of(tx, "o", &[])?.progression_id;
-        say(tx, "z")?;
+        insert_message(tx, "z")?;
         assert_eq!(progression_items::push(tx, at_b, &message("z"))?, 2);
-        assert_eq!(progression_items::push(tx, at_b, &message("z"))?, 2, "once");
+        assert_eq!(progression_items::push(tx, at_b, &message("z"))?, 2, "a message is added once");
         assert_eq!(progression_items::push(tx, &other, &message("z"))?, 0);
         let taken = tx.savepoint(|tx| progression_items::insert(tx, at_b, 0, &message("z")));
         assert!(is_constraint(&taken, ConstraintKind::Unique));
@@ -56,10 +56,10 @@ fn items_stand_where_they_were_put(place: &Place) {
     });
 }
 
-fn many_items_stand_one_behind_the_other(place: &Place) {
+fn many_items_are_inserted_at_consecutive_positions(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "b", &["x"])?.progression_id;
-        // More than one statement takes, and not a whole number of statements.
+        // More than fit into one statement, and not a multiple of it.
         let ids: Vec<MessageId> = (0..150).map(|number| message(&format!("m-{number}"))).collect();
         let row = |id: &MessageId| MessageRow::new(id.clone(), "user", Content::Text("1".to_owned()), at(1));
         let rows: Vec<MessageRow> = ids.iter().map(row).collect();
@@ -77,10 +77,10 @@ fn many_items_stand_one_behind_the_other(place: &Place) {
     });
 }
 
-fn an_item_that_cannot_be_read_hides_no_other(place: &Place) {
+fn an_unreadable_item_does_not_hide_others(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "b", &["x", "y", "z"])?;
-        // A blob whose home cannot be one: the length is right, the letters are not.
+        // A blob with an invalid home id: the length is right, the characters are not.
         let sql = "UPDATE messages SET content = NULL, content_blob = ?2, home_id = ?3 WHERE id = ?1";
         tx.execute(sql, params![&message("y"), "g".repeat(64), "g".repeat(36)])?;
         let rows = progression_items::newest(tx, &branch.progression_id, 0, 3, 9)?;
@@ -91,11 +91,11 @@ fn an_item_that_cannot_be_read_hides_no_other(place: &Place) {
     });
 }
 
-fn the_last_items_are_found_by_their_key(place: &Place) {
+fn the_last_items_are_found_by_the_primary_key(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "b", &["x"])?;
         let plan = progression_items::explain_newest(tx, &branch.progression_id)?.join("\n");
-        // SQLite names the key it goes by; a server may read a table this small from end to end.
+        // SQLite names the index in its plan; a server may scan a table this small.
         let by_key = plan.contains("PRIMARY KEY (progression_id=? AND ord>? AND ord<?)");
         assert!(by_key || plan.contains("progression_items"), "{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{plan}");

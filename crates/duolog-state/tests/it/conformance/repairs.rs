@@ -6,9 +6,9 @@ use duolog_types::{Epoch, Position};
 use super::{remove_session, with_session};
 use crate::{at, home, id};
 
-on_both_engines!(the_same_repair_is_noted_once_and_outlives_its_session);
+on_both_engines!(a_repair_is_recorded_once_and_outlives_its_session);
 
-fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
+fn a_repair_is_recorded_once_and_outlives_its_session(place: &Place) {
     with_session(place, |tx| {
         for action in RepairAction::ALL {
             let repair = NewRepair {
@@ -33,7 +33,7 @@ fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
                 RepairAction::Shorter | RepairAction::Replaced | RepairAction::Missing => {
                     assert_eq!(lost, LostRow { sessions: 1, bytes: lost_before.bytes + 3 }, "{action}");
                 }
-                RepairAction::Deleted => assert_eq!(lost, LostRow::default(), "somebody asked for that"),
+                RepairAction::Deleted => assert_eq!(lost, LostRow::default(), "a user deleted it"),
                 _ => assert_eq!(lost, lost_before, "{action}"),
             }
             assert!(!repairs::note(tx, &NewRepair { repaired_at: at(2), ..repair.clone() })?);

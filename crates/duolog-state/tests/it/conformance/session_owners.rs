@@ -27,7 +27,7 @@ fn one_process_runs_a_session(place: &Place) {
         assert!(session_owners::remove(tx, &id("s"))? && !session_owners::remove(tx, &id("s"))?);
         session_owners::put(tx, &second)?;
         remove_session(tx, &id("s"))?;
-        assert_eq!(session_owners::find(tx, &id("s"))?, None, "it goes with its session");
+        assert_eq!(session_owners::find(tx, &id("s"))?, None, "it is deleted with its session");
         Ok(())
     });
 }

@@ -10,14 +10,14 @@ use super::{is_constraint, log_of, message, remove_session, with_session};
 use crate::{at, home, id, session};
 
 on_both_engines!(
-    a_session_reads_back_whole,
+    a_session_reads_back_as_inserted,
     a_session_is_described_and_counted,
     addresses_and_logs_are_unique,
     sessions_are_listed_newest_first_page_by_page,
-    an_epoch_is_raised_only_from_where_it_was_seen,
+    an_epoch_is_raised_only_from_the_expected_one,
     unfinished_deletions_are_found,
-    a_pool_and_its_bookmarks_are_noted,
-    a_status_changes_only_from_where_it_was_seen,
+    a_pool_and_its_bookmarks_are_recorded,
+    a_status_changes_only_from_the_expected_one,
     every_list_is_read_from_its_index_in_order
 );
 
@@ -47,12 +47,12 @@ fn a_session_is_described_and_counted(place: &Place) {
             owned::behind::mark_for_nobody(tx, &id(session), &home(), at(9))?;
         }
         assert_eq!(elsewhere(tx, &HomeId::new(), 1)?, (2, vec![(id("s"), home())]));
-        assert_eq!(elsewhere(tx, &home(), 9)?, (0, vec![]), "both are of this home");
+        assert_eq!(elsewhere(tx, &home(), 9)?, (0, vec![]), "both belong to this home");
         Ok(())
     });
 }
 
-fn a_session_reads_back_whole(place: &Place) {
+fn a_session_reads_back_as_inserted(place: &Place) {
     with_session(place, |tx| {
         let full = SessionRow {
             user_id: Some("ü@example".into()),
@@ -133,7 +133,7 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
     with_session(place, |tx| {
         remove_session(tx, &id("s"))?;
         for number in 0..10_i64 {
-            // Pairs share an instant: the id decides, and no row is shown twice or left out.
+            // Pairs share a timestamp: the id decides, and no row is shown twice or left out.
             let status = (number % 3 == 0).then_some(SessionStatus::Failed);
             let user = (number % 2 == 0).then(|| "u".to_owned());
             sessions::insert(
@@ -171,7 +171,7 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
         );
         let folded = sessions::folded(tx, &home(), Some(&id("s3")), 2)?;
         let told: Vec<_> = folded.iter().map(|log| (log.session_id.as_str(), log.epoch, log.folded)).collect();
-        assert_eq!(told, [("s5", Epoch(0), None), ("s6", Epoch(0), None)], "deleted ones are not among them");
+        assert_eq!(told, [("s5", Epoch(0), None), ("s6", Epoch(0), None)], "deleted sessions are left out");
         let filter = SessionFilter::default();
         let (first, next) = sessions::list_page(tx, &filter, &Page::new(8, None))?;
         assert_eq!((first.len(), next.is_some()), (8, true));
@@ -184,25 +184,25 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
     });
 }
 
-fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
+fn an_epoch_is_raised_only_from_the_expected_one(place: &Place) {
     with_session(place, |tx| {
         assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
-        assert!(!sessions::owe_unlink(tx, &id("s"), Epoch(0))?, "it is another epoch by now");
-        assert!(!sessions::confirm_unlink(tx, &id("s"), Epoch(1))?, "none is due");
+        assert!(!sessions::owe_unlink(tx, &id("s"), Epoch(0))?, "the epoch is another");
+        assert!(!sessions::confirm_unlink(tx, &id("s"), Epoch(1))?, "no unlink is due");
         assert!(sessions::owe_unlink(tx, &id("s"), Epoch(1))?);
         assert!(sessions::confirm_unlink(tx, &id("s"), Epoch(1))?);
         assert_eq!(sessions::with_unlink_due(tx, &home(), 9)?, [id("s")]);
         assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(0))?);
         assert!(sessions::note_unlinked(tx, &id("s"), Epoch(1))?);
-        assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(1))?, "it was noted before");
+        assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(1))?, "it is recorded already");
         assert_eq!(sessions::with_unlink_due(tx, &home(), 9)?, []);
         assert_eq!(sessions::find(tx, &id("s"))?.map(|row| row.log_epoch), Some(Epoch(1)));
         let path = log_of(&id("s"));
         assert!(sessions::names_log(tx, &id("s"), &path, Epoch(1))?);
         assert!(!sessions::names_log(tx, &id("s"), &path, Epoch(0))?, "its epoch is another");
         assert!(!sessions::names_log(tx, &id("s"), "another.jsonl", Epoch(1))?, "its log is another");
-        assert!(!sessions::remove(tx, &id("s"), &path)?, "it was not marked deleted");
+        assert!(!sessions::remove(tx, &id("s"), &path)?, "it is not marked as deleted");
         assert!(!sessions::tombstone(tx, &id("s"), "another.jsonl", at(2))?, "its log is another");
         assert!(sessions::tombstone(tx, &id("s"), &path, at(2))?);
         assert!(!sessions::names_log(tx, &id("s"), &path, Epoch(1))?, "it is deleted");
@@ -211,7 +211,7 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
     });
 }
 
-fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
+fn a_pool_and_its_bookmarks_are_recorded(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(sessions::pool(tx, &id("none"))?, None);
         assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), None);
@@ -227,7 +227,7 @@ fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
         sessions::enter(tx, &id("s"), at(4))?;
         sessions::note_messages(tx, &id("s"), &message("a"), &message("c"))?;
         sessions::note_messages(tx, &id("s"), &message("b"), &message("b"))?;
-        assert_eq!(marks(tx)?, (text("a"), text("b"), at(5)), "an instant never goes back");
+        assert_eq!(marks(tx)?, (text("a"), text("b"), at(5)), "the timestamp never moves back");
         sessions::set_bookmarks(tx, &id("s"), Some(&message("b")), None)?;
         assert_eq!(marks(tx)?, (text("b"), None, at(5)));
         let (first, last) = (message("d"), message("e"));
@@ -247,7 +247,7 @@ fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
     });
 }
 
-fn a_status_changes_only_from_where_it_was_seen(place: &Place) {
+fn a_status_changes_only_from_the_expected_one(place: &Place) {
     with_session(place, |tx| {
         use SessionStatus::{Failed, Running};
         assert!(!sessions::set_status(tx, &id("s"), Some(Running), Failed, at(2))?);
@@ -262,7 +262,7 @@ fn a_status_changes_only_from_where_it_was_seen(place: &Place) {
         let row = sessions::find(tx, &id("s"))?.expect("there");
         assert_eq!((row.status, row.started_at, row.ended_at), (Some(Failed), Some(at(2)), Some(at(3))));
         assert!(sessions::set_status(tx, &id("s"), Some(Failed), Running, at(4))?);
-        assert_eq!(sessions::find(tx, &id("s"))?.expect("there").ended_at, None, "it goes on");
+        assert_eq!(sessions::find(tx, &id("s"))?.expect("there").ended_at, None, "it is running");
         Ok(())
     });
 }
@@ -270,13 +270,13 @@ fn a_status_changes_only_from_where_it_was_seen(place: &Place) {
 fn unfinished_deletions_are_found(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, []);
-        assert!(!owned::is_anything_left(tx, &home())?);
+        assert!(!owned::has_unfinished_work(tx, &home())?);
         assert!(sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(2))?);
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, [id("s")]);
-        assert!(owned::is_anything_left(tx, &home())?);
-        assert!(!owned::is_anything_left(tx, &HomeId::new())?);
+        assert!(owned::has_unfinished_work(tx, &home())?);
+        assert!(!owned::has_unfinished_work(tx, &HomeId::new())?);
         assert_eq!(sessions::tombstoned(tx, &HomeId::new(), 9)?, []);
-        assert!(!sessions::remove(tx, &id("s"), "another.jsonl")?, "another session has its id by now");
+        assert!(!sessions::remove(tx, &id("s"), "another.jsonl")?, "the session has another log");
         assert!(sessions::remove(tx, &id("s"), &log_of(&id("s")))?);
         assert!(!sessions::remove(tx, &id("s"), &log_of(&id("s")))?);
         Ok(())
@@ -303,7 +303,7 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
             [Page::default(), Page::new(20, Some(PageToken::after(SessionFilter::default().list(), at(5), &id("s"))))]
         {
             let explain = |tx: &mut Tx<'_>| {
-                // A table without rows is read whole, where that is allowed.
+                // An empty table may be scanned.
                 let no_scan = Sql::each("SELECT 1", "SELECT set_config('enable_seqscan', 'off', true)");
                 tx.find(no_scan, &[], |_| Ok(()))?;
                 sessions::explain_list(tx, &filter, &page)

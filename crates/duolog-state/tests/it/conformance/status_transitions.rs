@@ -8,9 +8,9 @@ use duolog_types::limits::METADATA_BYTES_MAX;
 use super::{is_constraint, with_session};
 use crate::{at, id};
 
-on_both_engines!(changes_of_a_status_are_kept_in_order);
+on_both_engines!(status_transitions_are_kept_in_order);
 
-fn changes_of_a_status_are_kept_in_order(place: &Place) {
+fn status_transitions_are_kept_in_order(place: &Place) {
     with_session(place, |tx| {
         let first = StatusTransitionRow {
             session_id: id("s"),
@@ -29,7 +29,7 @@ fn changes_of_a_status_are_kept_in_order(place: &Place) {
             reason: Some("it took too long".to_owned()),
             actor: Some("ada".to_owned()),
             evidence: Some("{\"seconds\":90}".to_owned()),
-            // A clock that went back changes no order.
+            // A clock that was set back does not change the order.
             created_at: at(1),
             ..first.clone()
         };

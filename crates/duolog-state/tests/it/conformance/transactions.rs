@@ -14,9 +14,9 @@ use super::{is_constraint, with_session};
 use crate::{add, at, count, id, session};
 
 on_both_engines!(
-    a_number_that_no_column_holds_is_refused,
+    a_number_too_large_for_a_column_is_refused,
     text_with_a_nul_is_refused,
-    a_failed_statement_spoils_its_transaction,
+    a_failed_statement_blocks_its_transaction,
     a_savepoint_undoes_what_failed_in_it,
     a_panic_undoes_its_transaction_alone,
     a_panic_inside_savepoints_undoes_its_whole_request,
@@ -24,13 +24,13 @@ on_both_engines!(
     an_error_that_was_swallowed_inside_a_savepoint_undoes_it,
     a_read_is_one_snapshot_and_changes_nothing,
     concurrent_changes_of_one_row_lose_nothing,
-    of_those_who_insert_the_same_one_wins,
-    a_state_that_is_opened_by_many_at_once_is_made_once,
+    one_of_several_equal_inserts_wins,
+    a_state_that_is_opened_concurrently_is_created_once,
     rows_come_in_the_order_of_their_bytes,
-    an_opening_for_reading_reads,
+    a_read_only_state_can_be_read,
 );
 
-fn a_number_that_no_column_holds_is_refused(place: &Place) {
+fn a_number_too_large_for_a_column_is_refused(place: &Place) {
     with_session(place, |tx| {
         let answer = tx.savepoint(|tx| tx.execute("UPDATE sessions SET log_base = ?1", params![Position(u64::MAX)]));
         assert!(matches!(answer, Err(Error::OutOfRange { value: u64::MAX })), "{answer:?}");
@@ -46,20 +46,20 @@ fn text_with_a_nul_is_refused(place: &Place) {
     });
 }
 
-fn a_failed_statement_spoils_its_transaction(place: &Place) {
+fn a_failed_statement_blocks_its_transaction(place: &Place) {
     let state = place.open();
     add(&state, "a").expect("writes");
     let swallowed = state.write(Power, |tx| {
         table::insert(tx, &session("b"))?;
         let twice = table::SessionRow { id: id("a"), ..session("c") };
         assert!(is_constraint(&table::insert(tx, &twice), ConstraintKind::Unique));
-        // Nothing runs any more, whatever it is, and it is not committed although the request says that all is well.
+        // No other statement runs, and nothing is committed although the request returns Ok.
         assert!(is_constraint(&table::find(tx, &id("a")), ConstraintKind::Unique));
         Ok::<_, Error>(())
     });
     assert!(is_constraint(&swallowed, ConstraintKind::Unique), "{swallowed:?}");
     assert_eq!(count(&state), 1);
-    add(&state, "b").expect("the next one runs");
+    add(&state, "b").expect("the next write runs");
 }
 
 fn a_savepoint_undoes_what_failed_in_it(place: &Place) {
@@ -93,12 +93,12 @@ fn a_panic_undoes_its_transaction_alone(place: &Place) {
         let reads = || state.read(|_| -> Result<(), Error> { panic!("on purpose") });
         scope.spawn(reads).join()
     });
-    assert!(read.is_err(), "a read panics where it panics");
+    assert!(read.is_err(), "a panic in a read reaches the caller");
     assert_eq!(count(&state), 0);
-    add(&state, "a").expect("the state goes on");
+    add(&state, "a").expect("the state can still be used");
 }
 
-/// Several callers at once, so that some requests are members of another caller's group.
+/// Several concurrent callers, so that some requests are members of another caller's group.
 fn a_panic_inside_savepoints_undoes_its_whole_request(place: &Place) {
     let state = place.open();
     let start = Barrier::new(8);
@@ -131,7 +131,7 @@ fn a_panic_inside_savepoints_undoes_its_whole_request(place: &Place) {
     let odd =
         |id: &SessionId| id.as_str().split('-').nth(1).is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n % 2 == 1));
     let left: Vec<_> = found.iter().filter(|id| odd(id)).collect();
-    assert!(left.is_empty(), "answered with a panic, and committed: {left:?}");
+    assert!(left.is_empty(), "panicked and committed: {left:?}");
     assert_eq!(found.len(), 8 * 10 * 3);
 }
 
@@ -194,7 +194,7 @@ fn a_read_is_one_snapshot_and_changes_nothing(place: &Place) {
     assert_eq!(count(&state), 2);
 }
 
-/// Each reads a number and writes the next: one that wrote over another would be missing in the end.
+/// Each thread reads a number and writes the next one: an overwritten update would be missing in the end.
 fn concurrent_changes_of_one_row_lose_nothing(place: &Place) {
     let state = place.open();
     add(&state, "s").expect("writes");
@@ -218,7 +218,7 @@ fn concurrent_changes_of_one_row_lose_nothing(place: &Place) {
     assert_eq!(row.log_base, Position(120));
 }
 
-fn of_those_who_insert_the_same_one_wins(place: &Place) {
+fn one_of_several_equal_inserts_wins(place: &Place) {
     let state = place.open();
     for round in 0..10 {
         let start = Barrier::new(4);
@@ -241,7 +241,7 @@ fn of_those_who_insert_the_same_one_wins(place: &Place) {
     assert_eq!(count(&state), 10);
 }
 
-fn a_state_that_is_opened_by_many_at_once_is_made_once(place: &Place) {
+fn a_state_that_is_opened_concurrently_is_created_once(place: &Place) {
     let start = Barrier::new(8);
     let failed = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -259,7 +259,7 @@ fn a_state_that_is_opened_by_many_at_once_is_made_once(place: &Place) {
     assert_eq!(count(&place.open()), 8);
 }
 
-/// Whatever the language of the database: upper case before lower, and nothing is skipped.
+/// Whatever the collation of the database: upper case before lower case, and nothing is skipped.
 fn rows_come_in_the_order_of_their_bytes(place: &Place) {
     let state = place.open();
     for name in ["b", "a-b", "Z", "a_c", "a", "ab", "Y", "a.b", "_"] {
@@ -273,7 +273,7 @@ fn rows_come_in_the_order_of_their_bytes(place: &Place) {
     assert_eq!(found.len(), 9);
 }
 
-fn an_opening_for_reading_reads(place: &Place) {
+fn a_read_only_state_can_be_read(place: &Place) {
     let none = duolog_state::State::open(place.options().read_only()).map(drop);
     assert!(matches!(none, Err(Error::Missing { .. })), "{none:?}");
     let state = place.open();

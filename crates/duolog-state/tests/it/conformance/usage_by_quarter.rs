@@ -11,10 +11,10 @@ use super::{log_of, remove_session, with_session};
 use crate::{at, id, session};
 
 on_both_engines!(
-    rows_move_up_and_down_and_go_when_nothing_is_left,
-    a_row_holds_as_much_as_its_columns,
-    groups_follow_each_other_and_add_up,
-    what_was_deleted_is_not_counted
+    rows_change_and_are_deleted_at_zero,
+    counts_are_clamped_to_their_columns,
+    pages_of_groups_add_up_to_the_total,
+    deleted_sessions_are_not_counted
 );
 
 fn used(input: u64, cost_picos: u128) -> UsedRow {
@@ -30,7 +30,7 @@ fn used(input: u64, cost_picos: u128) -> UsedRow {
     }
 }
 
-/// The first quarter hour of a day.
+/// Returns the first quarter hour of a day.
 fn quarter(day: &str) -> String {
     if day.is_empty() { String::new() } else { format!("{day}T00:00:00.000000Z") }
 }
@@ -39,7 +39,7 @@ fn add(day: &str, model: &str, charge: Charge, added: UsedRow) -> UsageChange {
     UsageChange { quarter: quarter(day), model: model.to_owned(), charge, added, removed: UsedRow::default() }
 }
 
-fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
+fn rows_change_and_are_deleted_at_zero(place: &Place) {
     with_session(place, |tx| {
         let up = add("2026-01-01", "m", Charge::Stated, used(10, 1_500_000));
         usage_by_quarter::change(tx, &id("s"), &[up.clone(), up.clone()])?;
@@ -65,7 +65,7 @@ fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
         usage_by_quarter::change(tx, &id("s"), std::slice::from_ref(&down))?;
         assert_eq!(usage_by_quarter::dump(tx)?[0].used, used(10, 1_500_000));
         usage_by_quarter::change(tx, &id("s"), &[down.clone(), down])?;
-        assert_eq!(usage_by_quarter::dump(tx)?, [], "never below nothing");
+        assert_eq!(usage_by_quarter::dump(tx)?, [], "never below zero");
         usage_by_quarter::change(tx, &id("s"), &[up])?;
         usage_by_quarter::forget(tx, &id("s"))?;
         assert_eq!(usage_by_quarter::dump(tx)?, []);
@@ -73,7 +73,7 @@ fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
     });
 }
 
-fn a_row_holds_as_much_as_its_columns(place: &Place) {
+fn counts_are_clamped_to_their_columns(place: &Place) {
     with_session(place, |tx| {
         let most = UsedRow { input: u64::MAX, cost_picos: u128::MAX, ..UsedRow::default() };
         usage_by_quarter::change(tx, &id("s"), &[add("", "", Charge::Bare, most)])?;
@@ -84,7 +84,7 @@ fn a_row_holds_as_much_as_its_columns(place: &Place) {
     });
 }
 
-/// Two users, three days, two models, two agents.
+/// Inserts two users, three days, two models and two agents.
 fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
     for (name, user, agent, second) in
         [("a", "ada", Some("coder"), 30), ("b", "bob", Some("coder"), 20), ("c", "ada", None, 10)]
@@ -92,7 +92,7 @@ fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
         let mut row = session(name);
         row.user_id = Some(user.to_owned());
         row.agent_name = agent.map(str::to_owned);
-        // Those that were created last changed first.
+        // The sessions that were created last changed first.
         (row.created_at, row.updated_at) = (at(9 - second / 10), at(second));
         sessions::insert(tx, &row)?;
     }
@@ -110,7 +110,7 @@ fn inputs(sums: &[UsageSum]) -> Vec<(&str, &str, u64)> {
     sums.iter().map(|sum| (sum.key.as_str(), sum.model.as_str(), sum.used.input)).collect()
 }
 
-fn groups_follow_each_other_and_add_up(place: &Place) {
+fn pages_of_groups_add_up_to_the_total(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let all = UsageFilter::default();
@@ -154,12 +154,16 @@ fn groups_follow_each_other_and_add_up(place: &Place) {
         assert_eq!(inputs(&usage_by_quarter::total(tx, &some)?), [("", "n", 2)]);
         assert_eq!(keys(&usage_by_quarter::groups(tx, Grouping::Session(PageOrder::Updated), &some, None, 9)?), ["a"]);
         let until = UsageFilter { until: Some(quarter("2026-01-02")), ..UsageFilter::default() };
-        assert_eq!(inputs(&usage_by_quarter::total(tx, &until)?), [("", "m", 1)], "what has no day is not before one");
+        assert_eq!(
+            inputs(&usage_by_quarter::total(tx, &until)?),
+            [("", "m", 1)],
+            "usage without a timestamp is not before any"
+        );
         Ok(())
     });
 }
 
-fn what_was_deleted_is_not_counted(place: &Place) {
+fn deleted_sessions_are_not_counted(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let left = |tx: &mut Tx<'_>, session: &SessionId| {
@@ -179,7 +183,10 @@ fn what_was_deleted_is_not_counted(place: &Place) {
             ["a", "c"]
         );
         remove_session(tx, &id("a"))?;
-        assert!(usage_by_quarter::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
+        assert!(
+            usage_by_quarter::dump(tx)?.iter().all(|row| row.session_id != id("a")),
+            "rows are deleted with their session"
+        );
         Ok(())
     });
 }

@@ -7,7 +7,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{ProgressionId, Timestamp};
 
-use super::{branch_of, message, say, with_session};
+use super::{branch_of, insert_message, message, with_session};
 use crate::{at, id};
 
 on_both_engines!(messages_have_their_embeddings, progressions_have_their_collections);
@@ -25,7 +25,7 @@ fn messages_have_their_embeddings(place: &Place) {
             ..MessageRow::new(message("m"), "user", Content::Text("[1]".to_owned()), when)
         };
         messages::add(tx, &[row])?;
-        say(tx, "plain")?;
+        insert_message(tx, "plain")?;
         let sql = "SELECT node_metadata, content, embedding, sender, recipient, channel, role, lion_class \
                    FROM messages_whole WHERE id = ?1";
         let read = |tx: &mut Tx<'_>, id: &str| {
@@ -40,7 +40,7 @@ fn messages_have_their_embeddings(place: &Place) {
         assert_eq!(read(tx, "plain")?.map(|(_, embedding, class)| (embedding, class)), Some((None, 0)));
         let near = "SELECT 1 FROM messages_whole WHERE id = 'm' AND created_at > 1748376662.839249 \
                     AND created_at < 1748376662.839251";
-        assert!(tx.find(near, &[], |_| Ok(()))?.is_some(), "seconds, with their parts");
+        assert!(tx.find(near, &[], |_| Ok(()))?.is_some(), "seconds with fractions");
         Ok(())
     });
 }
@@ -53,16 +53,16 @@ fn progressions_have_their_collections(place: &Place) {
         };
         let first = branch_of(tx, "first", &["a", "b", "c"])?.progression_id;
         assert_eq!(collection(tx, &first)?, "[\"a\",\"b\",\"c\"]");
-        // A history that goes on from a part of another, and one that goes on from that.
+        // A history that continues a part of another, and one that continues that.
         let parent = progressions::get(tx, &first)?;
         let middle = progressions::fork(tx, &parent, 2, at(2))?;
-        let said = say(tx, "m")?;
+        let said = insert_message(tx, "m")?;
         progression_items::insert(tx, &middle.id, 2, &said)?;
         let head = progressions::get(tx, &middle.id)?;
         let head = progressions::fork(tx, &head, 3, at(2))?;
         assert_eq!(collection(tx, &head.id)?, "[\"a\",\"b\",\"m\"]");
         assert_eq!(collection(tx, &first)?, "[\"a\",\"b\",\"c\"]");
-        // The session's own progression has all messages in the order they came.
+        // The session's own progression has all messages in the order of arrival.
         let pool = ProgressionRow::new(Some(&id("s")), at(1));
         progressions::insert(tx, &pool)?;
         assert_eq!(collection(tx, &pool.id)?, "[]");

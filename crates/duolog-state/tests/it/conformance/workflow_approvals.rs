@@ -9,7 +9,7 @@ use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId};
 use super::{is_constraint, run, run_id, with_run};
 use crate::at;
 
-on_both_engines!(a_gate_is_answered_once, gates_are_listed_page_by_page);
+on_both_engines!(a_gate_is_resolved_once, gates_are_listed_page_by_page);
 
 fn gate(name: &str, of: &str, kind: ApprovalKind, created: i64) -> Approval {
     Approval {
@@ -33,7 +33,7 @@ fn gate(name: &str, of: &str, kind: ApprovalKind, created: i64) -> Approval {
     }
 }
 
-fn a_gate_is_answered_once(place: &Place) {
+fn a_gate_is_resolved_once(place: &Place) {
     with_run(place, |tx| {
         let full = Approval {
             requested_by: Some("agent".to_owned()),
@@ -49,11 +49,11 @@ fn a_gate_is_answered_once(place: &Place) {
         assert_eq!(workflow_approvals::pending_of(tx, &run_id("r"))?, Some(full.clone()));
         let second = gate("b", "r", ApprovalKind::Approve, 2);
         let refused = tx.savepoint(|tx| workflow_approvals::insert(tx, &second));
-        assert!(is_constraint(&refused, ConstraintKind::Unique), "a run waits at one gate");
+        assert!(is_constraint(&refused, ConstraintKind::Unique), "a run has one pending gate");
         let wrong =
             tx.savepoint(|tx| workflow_approvals::resolve(tx, &full.id, ApprovalStatus::Approved, None, None, at(3)));
-        assert!(is_constraint(&wrong, ConstraintKind::Check), "a reply is neither yes nor no");
-        assert!(!workflow_approvals::consume(tx, &full.id, at(3))?, "there is no answer");
+        assert!(is_constraint(&wrong, ConstraintKind::Check), "a reply is neither approved nor rejected");
+        assert!(!workflow_approvals::consume(tx, &full.id, at(3))?, "there is no response");
         let answer = |tx: &mut _| {
             workflow_approvals::resolve(tx, &full.id, ApprovalStatus::Answered, Some("ada"), Some("blue"), at(3))
         };

@@ -5,9 +5,9 @@ use duolog_testkit::on_both_engines;
 use super::with_session;
 use crate::at;
 
-on_both_engines!(what_was_said_last_holds_until_it_is_taken_back);
+on_both_engines!(the_last_override_is_stored_until_it_is_removed);
 
-fn what_was_said_last_holds_until_it_is_taken_back(place: &Place) {
+fn the_last_override_is_stored_until_it_is_removed(place: &Place) {
     with_session(place, |tx| {
         let said = |name: &str, enabled| OverrideRow {
             name: name.to_owned(),

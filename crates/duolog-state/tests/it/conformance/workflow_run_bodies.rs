@@ -6,9 +6,9 @@ use duolog_types::limits::CONTEXT_BYTES_MAX;
 
 use super::{is_constraint, run_id, with_run};
 
-on_both_engines!(a_context_is_kept_once);
+on_both_engines!(a_context_is_stored_once);
 
-fn a_context_is_kept_once(place: &Place) {
+fn a_context_is_stored_once(place: &Place) {
     with_run(place, |tx| {
         let large = "x".repeat(CONTEXT_BYTES_MAX + 1);
         let refused = tx.savepoint(|tx| workflow_run_bodies::insert(tx, &run_id("r"), Some(&large)));

@@ -5,9 +5,9 @@ use duolog_testkit::on_both_engines;
 
 use super::{is_constraint, run_id, with_run};
 
-on_both_engines!(a_node_stands_as_was_said_last);
+on_both_engines!(a_node_has_its_last_status);
 
-fn a_node_stands_as_was_said_last(place: &Place) {
+fn a_node_has_its_last_status(place: &Place) {
     with_run(place, |tx| {
         let run = run_id("r");
         assert_eq!(workflow_run_nodes::put(tx, &run, "n", "\"running\"")?, 10);

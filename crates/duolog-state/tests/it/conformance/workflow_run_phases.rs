@@ -5,9 +5,9 @@ use duolog_testkit::on_both_engines;
 
 use super::{is_constraint, run_id, with_run};
 
-on_both_engines!(entries_stand_in_order);
+on_both_engines!(entries_are_in_order);
 
-fn entries_stand_in_order(place: &Place) {
+fn entries_are_in_order(place: &Place) {
     with_run(place, |tx| {
         let run = run_id("r");
         for ord in [1, 0, 2] {

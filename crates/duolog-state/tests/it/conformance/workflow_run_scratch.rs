@@ -6,9 +6,9 @@ use duolog_types::limits::SCRATCH_VALUE_BYTES_MAX;
 
 use super::{is_constraint, run_id, with_run};
 
-on_both_engines!(a_key_has_its_last_value_and_the_growth_is_told);
+on_both_engines!(a_key_has_its_last_value_and_the_growth_is_returned);
 
-fn a_key_has_its_last_value_and_the_growth_is_told(place: &Place) {
+fn a_key_has_its_last_value_and_the_growth_is_returned(place: &Place) {
     with_run(place, |tx| {
         let run = run_id("r");
         assert_eq!(workflow_run_scratch::put(tx, &run, "b", "1234")?, 5);

@@ -4,21 +4,21 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{RunId, RunStatus, Timestamp, TriggerType};
 
-use super::{is_constraint, run, run_id, run_that_is, with_run, with_session};
+use super::{is_constraint, run, run_id, run_with_status, with_run, with_session};
 use crate::{at, id};
 
 on_both_engines!(
-    a_run_reads_back_whole,
-    a_run_changes_only_from_where_it_was_seen,
-    one_run_of_a_trigger_is_active,
-    what_does_not_fit_together_is_refused,
+    a_run_reads_back_as_inserted,
+    a_run_changes_only_from_the_expected_row,
+    a_trigger_has_one_active_run,
+    inconsistent_runs_are_refused,
     runs_are_listed_by_each_index,
     every_list_is_read_from_its_index_in_order,
     the_queue_and_the_expired_are_found,
-    the_whole_of_a_run_stands_in_one_row_of_a_view
+    a_view_has_a_complete_run_in_one_row
 );
 
-fn a_run_reads_back_whole(place: &Place) {
+fn a_run_reads_back_as_inserted(place: &Place) {
     with_session(place, |tx| {
         let full = RunRow {
             trigger_type: TriggerType::Webhook,
@@ -52,7 +52,7 @@ fn a_run_reads_back_whole(place: &Place) {
     });
 }
 
-fn a_run_changes_only_from_where_it_was_seen(place: &Place) {
+fn a_run_changes_only_from_the_expected_row(place: &Place) {
     with_run(place, |tx| {
         let before = run("r", 1);
         let noted = RunRow {
@@ -63,11 +63,11 @@ fn a_run_changes_only_from_where_it_was_seen(place: &Place) {
             ..before.clone()
         };
         assert!(workflow_runs::put(tx, &before, &noted)?);
-        assert!(!workflow_runs::put(tx, &before, &noted)?, "another claim has it");
+        assert!(!workflow_runs::put(tx, &before, &noted)?, "it has another claim");
         assert_eq!(workflow_runs::find(tx, &before.id)?, Some(noted.clone()));
         let paused = RunRow { status: RunStatus::Paused, lease_owner: None, lease_expires_at: None, ..noted.clone() };
         assert!(workflow_runs::put(tx, &noted, &paused)?);
-        assert!(!workflow_runs::put(tx, &noted, &paused)?, "it no longer runs");
+        assert!(!workflow_runs::put(tx, &noted, &paused)?, "it is not running any more");
         let failed = RunRow { status: RunStatus::Failed, finished_at: Some(at(6)), ..paused.clone() };
         assert!(workflow_runs::put(tx, &paused, &failed)?);
         let queued = RunRow {
@@ -82,7 +82,7 @@ fn a_run_changes_only_from_where_it_was_seen(place: &Place) {
     });
 }
 
-fn one_run_of_a_trigger_is_active(place: &Place) {
+fn a_trigger_has_one_active_run(place: &Place) {
     with_run(place, |tx| {
         let again = RunRow { id: run_id("again"), ..run("r", 2) };
         let refused = tx.savepoint(|tx| workflow_runs::insert(tx, &again));
@@ -91,7 +91,7 @@ fn one_run_of_a_trigger_is_active(place: &Place) {
         let other = RunRow { workflow_name: "other".to_owned(), ..again.clone() };
         workflow_runs::insert(tx, &other)?;
         let ended =
-            RunRow { id: run_id("ended"), trigger_id: "r".to_owned(), ..run_that_is(RunStatus::Failed, "x", 1) };
+            RunRow { id: run_id("ended"), trigger_id: "r".to_owned(), ..run_with_status(RunStatus::Failed, "x", 1) };
         workflow_runs::insert(tx, &ended)?;
         assert_eq!(workflow_runs::find_active(tx, "build", "none")?, None);
         assert_eq!(workflow_runs::names(tx, "", 9)?, ["build", "other"]);
@@ -101,9 +101,9 @@ fn one_run_of_a_trigger_is_active(place: &Place) {
     });
 }
 
-fn what_does_not_fit_together_is_refused(place: &Place) {
+fn inconsistent_runs_are_refused(place: &Place) {
     with_run(place, |tx| {
-        let fresh = |status| run_that_is(status, "new", 1);
+        let fresh = |status| run_with_status(status, "new", 1);
         let wrong = [
             RunRow { restart_count: 4, ..fresh(RunStatus::Running) },
             RunRow { queued: None, ..fresh(RunStatus::Queued) },
@@ -123,13 +123,13 @@ fn what_does_not_fit_together_is_refused(place: &Place) {
 
 fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
     for number in 0..12_i64 {
-        // Pairs share an instant: the id decides, and no row is shown twice or left out.
+        // Pairs share a timestamp: the id decides, and no row is shown twice or left out.
         let status = RunStatus::ALL[usize::try_from(number).expect("small") % 6];
         let row = RunRow {
             workflow_name: if number % 2 == 0 { "even" } else { "odd" }.to_owned(),
             owner: (number % 4 == 0).then(|| "o".to_owned()),
             repo: (number % 2 == 0).then(|| "p".to_owned()),
-            ..run_that_is(status, &format!("r{number:02}"), number / 2)
+            ..run_with_status(status, &format!("r{number:02}"), number / 2)
         };
         workflow_runs::insert(tx, &row)?;
     }
@@ -188,7 +188,7 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
         for (since, after) in [(None, None), (Some(at(1)), None), (Some(at(1)), Some(at(5))), (None, Some(at(5)))] {
             let after_id = run_id("r");
             let explain = |tx: &mut Tx<'_>| {
-                // A table without rows is read whole and sorted, where that is allowed.
+                // An empty table may be scanned and sorted.
                 for way in ["enable_seqscan", "enable_bitmapscan"] {
                     let off = format!("SELECT set_config('{way}', 'off', true)");
                     tx.find(Sql::each("SELECT 1", &off), &[], |_| Ok(()))?;
@@ -216,16 +216,16 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
         let (first, second) = (queue[0].queued, queue[1].clone());
         assert_eq!(ids(queue), "r00 r06");
         assert_eq!(ids(workflow_runs::queued(tx, first, 9)?), "r06");
-        // One that was resumed comes first, whenever it came.
+        // A resumed run comes first, whenever it was queued.
         let resumed = QueuePlace { is_resumed: true, ord: 99, at: at(9) };
         assert!(workflow_runs::put(tx, &second, &RunRow { queued: Some(resumed), ..second.clone() })?);
         assert_eq!(ids(workflow_runs::queued(tx, None, 9)?), "r06 r00");
         assert_eq!(ids(workflow_runs::queued(tx, Some(resumed), 9)?), "r00");
         assert_eq!(workflow_runs::restart_wait(tx, &second.workflow_name, at(500))?, 2);
         let waits = workflow_runs::find(tx, &second.id)?.and_then(|row| row.queued);
-        assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "its place stays");
+        assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "it keeps its position");
         let mut expired = |now, after: Option<&_>, limit| workflow_runs::expired(tx, now, after, limit).expect("reads");
-        let ids = |rows: &[workflow_runs::Left]| rows.iter().map(|(_, id, _)| id.clone()).collect::<Vec<_>>();
+        let ids = |rows: &[workflow_runs::ClaimableRun]| rows.iter().map(|(_, id, _)| id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&expired(at(62), None, 9)), [run_id("r01")]);
         assert_eq!(ids(&expired(at(63), None, 9)), [run_id("r07"), run_id("r01")]);
         let first = expired(at(63), None, 1);
@@ -233,14 +233,14 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
         let after = first.first().map(|(at, id, _)| (*at, id.clone()));
         assert_eq!(ids(&expired(at(63), after.as_ref(), 9)), [run_id("r01")]);
         let mut claimable = |now, after: Option<&_>| workflow_runs::claimable(tx, now, after, 9).expect("reads");
-        assert_eq!(ids(&claimable(at(63), None)), [run_id("r01"), run_id("r07")], "the oldest first");
+        assert_eq!(ids(&claimable(at(63), None)), [run_id("r01"), run_id("r07")], "oldest first");
         assert_eq!(ids(&claimable(at(63), after.as_ref())), []);
-        assert_eq!(ids(&claimable(at(62), None)), [run_id("r01"), run_id("r07")], "nobody has claimed r07");
+        assert_eq!(ids(&claimable(at(62), None)), [run_id("r01"), run_id("r07")], "r07 has no claim");
         Ok(())
     });
 }
 
-fn the_whole_of_a_run_stands_in_one_row_of_a_view(place: &Place) {
+fn a_view_has_a_complete_run_in_one_row(place: &Place) {
     use duolog_state::owned::{execution_bodies, execution_bodies::OutputRow, workflow_run_scratch};
     use duolog_state::owned::{executions, workflow_run_bodies, workflow_run_nodes, workflow_run_phases};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use duolog_state::owned::branches::{BranchRow, Forked};
+use duolog_state::owned::branches::{BranchRow, ForkPoint};
 use duolog_state::owned::compactions::{CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::MessageRow;
 use duolog_state::owned::progressions::ProgressionRow;
@@ -252,7 +252,7 @@ pub(super) struct ForkedPart {
 impl From<BranchRow> for BranchPart {
     fn from(row: BranchRow) -> Self {
         let (node_metadata, node_metadata_text) = carried(row.node_metadata);
-        let forked = row.forked.map(|Forked { parent, at_ord, at_seq }| ForkedPart {
+        let forked = row.forked.map(|ForkPoint { parent, at_ord, at_seq }| ForkedPart {
             parent_branch_id: parent.to_string(),
             at_ord,
             at_seq,
@@ -294,7 +294,7 @@ pub(super) struct UndoesPart {
 
 impl From<CompactionRow> for CompactionPart {
     fn from(row: CompactionRow) -> Self {
-        let (summary_msg_id, covers_all, undoes) = match row.said {
+        let (summary_msg_id, covers_all, undoes) = match row.entry {
             CompactionEntry::Summary { message, covers_all } => (Some(message.to_string()), covers_all, None),
             CompactionEntry::Undone { branch, seq } => {
                 (None, false, Some(UndoesPart { branch_id: branch.to_string(), seq }))

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use duolog_join::NewLog;
 use duolog_log::Draft;
-use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, ForkPoint};
 use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
@@ -238,7 +238,7 @@ impl Take for Checking<'_> {
         if row.from_ord >= row.to_ord {
             return Err(wrong(format!("nothing lies from {} to before {}", row.from_ord, row.to_ord)));
         }
-        if let CompactionEntry::Undone { branch, seq } = &row.said
+        if let CompactionEntry::Undone { branch, seq } = &row.entry
             && !self.branches.get(branch).is_some_and(|last| (1..=*last).contains(seq))
         {
             return Err(wrong(format!("it undoes {seq} of branch {branch}, which does not stand before it")));
@@ -365,7 +365,7 @@ impl Take for Writing<'_, '_> {
 
     fn compaction(&mut self, part: CompactionPart) -> Result<()> {
         let row = compaction_of(part)?;
-        if let CompactionEntry::Summary { message, .. } = &row.said {
+        if let CompactionEntry::Summary { message, .. } = &row.entry {
             self.held(&message.clone())?;
         }
         Ok(compactions::insert(self.tx, &row)?)
@@ -530,7 +530,7 @@ fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
     let forked = match part.forked {
         Some(forked) => {
             let parent = parsed(&forked.parent_branch_id)?;
-            Some(Forked { parent, at_ord: forked.at_ord, at_seq: forked.at_seq })
+            Some(ForkPoint { parent, at_ord: forked.at_ord, at_seq: forked.at_seq })
         }
         None => None,
     };
@@ -549,7 +549,7 @@ fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
 }
 
 fn compaction_of(part: CompactionPart) -> Result<CompactionRow> {
-    let said = match (part.summary_msg_id, part.undoes) {
+    let entry = match (part.summary_msg_id, part.undoes) {
         (Some(message), None) => CompactionEntry::Summary { message: parsed(&message)?, covers_all: part.covers_all },
         (None, Some(undoes)) => CompactionEntry::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },
         _ => return Err(wrong("it is neither a summary nor undoes one")),
@@ -559,7 +559,7 @@ fn compaction_of(part: CompactionPart) -> Result<CompactionRow> {
         seq: part.seq,
         from_ord: part.from_ord,
         to_ord: part.to_ord,
-        said,
+        entry,
         created_at: parsed(&part.created_at)?,
     })
 }

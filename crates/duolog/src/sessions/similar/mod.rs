@@ -12,7 +12,7 @@ pub use model::{Similar, SimilarFilter};
 
 use duolog_search::Wanted;
 use duolog_state::Tx;
-use duolog_state::owned::message_embeddings::{self as table, Among};
+use duolog_state::owned::message_embeddings::{self as table, MessageFilter};
 use duolog_state::owned::progressions::Segment;
 
 use super::messages::{Messages, packed};
@@ -59,7 +59,7 @@ fn of_items(tx: &mut Tx<'_>, mut nearest: Nearest<'_>, segments: &[Segment]) -> 
         let mut from = Some(segment.from);
         while let Some(next) = from.filter(|_| !nearest.is_refused()) {
             let rest = Segment { from: next, ..segment.clone() };
-            let among: &Among = nearest.among();
+            let among: &MessageFilter = nearest.among();
             from = table::each_of(tx, &rest, among, ROWS, &mut |seq, id, bytes| nearest.take(seq, id, bytes))?;
         }
     }

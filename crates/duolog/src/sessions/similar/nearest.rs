@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use duolog_search::Wanted;
 use duolog_state::Tx;
-use duolog_state::owned::message_embeddings::{self as table, Among};
+use duolog_state::owned::message_embeddings::{self as table, MessageFilter};
 use duolog_types::MessageId;
 
 use super::Similar;
@@ -50,7 +50,7 @@ impl Eq for Kept {}
 pub(super) struct Nearest<'q> {
     wanted: &'q Wanted,
     k: usize,
-    among: &'q Among,
+    among: &'q MessageFilter,
     /// The nearest that stand and are meant, at most `k`; the farthest on top.
     kept: BinaryHeap<Kept>,
     /// What is not nearer than this, or as near and earlier, is not among the nearest.
@@ -64,7 +64,7 @@ pub(super) struct Nearest<'q> {
 }
 
 impl<'q> Nearest<'q> {
-    pub(super) fn to(wanted: &'q Wanted, k: usize, among: &'q Among) -> Self {
+    pub(super) fn to(wanted: &'q Wanted, k: usize, among: &'q MessageFilter) -> Self {
         Self {
             wanted,
             k,
@@ -77,7 +77,7 @@ impl<'q> Nearest<'q> {
         }
     }
 
-    pub(super) fn among(&self) -> &'q Among {
+    pub(super) fn among(&self) -> &'q MessageFilter {
         self.among
     }
 
@@ -118,7 +118,7 @@ impl<'q> Nearest<'q> {
                 break;
             }
             let seqs: Vec<i64> = some.iter().map(|one| one.1).collect();
-            let mut standing: BTreeMap<i64, MessageId> = table::standing(tx, &seqs, self.among)?.into_iter().collect();
+            let mut standing: BTreeMap<i64, MessageId> = table::existing(tx, &seqs, self.among)?.into_iter().collect();
             for (nearness, seq) in some {
                 if let Some(id) = standing.remove(seq) {
                     self.keep(Kept { nearness: *nearness, seq: *seq, id });
@@ -130,7 +130,7 @@ impl<'q> Nearest<'q> {
         self.waiting = waiting;
         for some in std::mem::take(&mut self.others).chunks(TOGETHER) {
             let seqs: Vec<i64> = some.iter().map(|one| one.0).collect();
-            let first = table::standing(tx, &seqs, self.among)?.into_iter().min();
+            let first = table::existing(tx, &seqs, self.among)?.into_iter().min();
             if let Some((seq, id)) = first.filter(|_| self.refused.is_none()) {
                 let numbers = some.iter().find(|one| one.0 == seq).map_or(0, |one| one.1);
                 self.refused = Some((id, numbers));

@@ -2,7 +2,7 @@
 
 use duolog_join::Error as JoinError;
 use duolog_state::Tx;
-use duolog_state::owned::message_embeddings::{self as table, Among};
+use duolog_state::owned::message_embeddings::{self as table, MessageFilter};
 use duolog_state::owned::progressions::{self, Segment};
 use duolog_state::owned::{message_types, pool_segments, sessions};
 use duolog_types::SessionId;
@@ -16,9 +16,9 @@ pub(super) enum Scope {
     /// None is meant.
     Nothing,
     /// From the items of these stretches.
-    Items(Vec<Segment>, Among),
+    Items(Vec<Segment>, MessageFilter),
     /// From all that there are.
-    All(Among),
+    All(MessageFilter),
 }
 
 /// How many embeddings that stand one behind the other are looked at in the time of one that is looked up.
@@ -61,7 +61,7 @@ impl Scope {
             },
             None => None,
         };
-        Ok(Self::All(Among {
+        Ok(Self::All(MessageFilter {
             session,
             role: filter.role.clone(),
             sender: filter.sender.clone(),

@@ -1,4 +1,4 @@
-//! One transaction of a group: the leader's request, those that came along, and the commit.
+//! One transaction of a group: the leader's request, the other requests, and the commit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use duolog_types::Durability;
 use duolog_types::mutant::{self, Mutant};
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Tuned, Writer};
+use super::{Writer, WriterConnection};
 use crate::engine::sqlite::connection::{self, error, is_failed_sync};
 use crate::engine::sqlite::group::{Batch, Members, RequestOutcome};
 use crate::engine::sqlite::lock::{Doubt, Held};
@@ -16,24 +16,24 @@ use crate::engine::{Tx, Undo};
 use crate::error::{Error, Result};
 
 impl Writer {
-    /// One transaction. An error means that nothing of it was kept, or, as [`Error::Unknown`], that nobody can tell.
+    /// Runs one transaction. An error means that nothing was kept, except for [`Error::Unknown`].
     pub(super) fn transaction(
         &self,
-        tuned: &mut Tuned,
+        writer: &mut WriterConnection,
         durability: Durability,
         held: &Held<'_>,
         own: impl FnOnce(&mut Tx<'_>) -> bool,
         batch: Batch<'_>,
         members: &mut Members,
     ) -> Result<RequestOutcome> {
-        let connection = &tuned.connection;
+        let connection = &writer.connection;
         roll_back(connection)?;
-        // Between transactions only: inside one the setting would be ignored.
+        // Only between transactions: inside one SQLite ignores the setting.
         let wanted = if mutant::is(Mutant::NormalSync) { Durability::Process } else { durability };
-        if tuned.synchronous != wanted {
+        if writer.synchronous != wanted {
             let level = if wanted == Durability::Power { "FULL" } else { "NORMAL" };
             connection::set(connection, "synchronous", level)?;
-            tuned.synchronous = wanted;
+            writer.synchronous = wanted;
         }
         let open = Open::begin(connection)?;
         let found: u32 = connection
@@ -44,11 +44,11 @@ impl Writer {
             return Err(Error::SchemaChanged { opened: self.version, found });
         }
         let mut tx = Tx::sqlite(connection);
-        let ran = self.requests(&mut tx, own, batch, members);
+        let outcome = self.requests(&mut tx, own, batch, members);
         if tx.failed_sync() {
             held.mark(Doubt::LOG);
         }
-        match ran? {
+        match outcome? {
             RequestOutcome::Committed => {}
             other => return Ok(other),
         }
@@ -58,17 +58,18 @@ impl Writer {
                 held.mark(Doubt::LOG);
             }
             match error.sqlite_error_code() {
-                // The page that makes the commit valid could not be written whole.
+                // The last page of the commit, which makes it valid, was not written completely.
                 Some(ErrorCode::DiskFull) => Error::Full { source: Arc::new(error) },
                 _ => Error::Unknown { source: Arc::new(error) },
             }
         })?;
         if durability == Durability::Power && held.doubt().has(Doubt::LOG) {
-            // A checkpoint failed to sync the log meanwhile, and took what this commit stands on for clean.
-            let source = std::io::Error::other("a sync of the write-ahead log failed meanwhile");
+            // During the commit, the sync of the log by a checkpoint failed, and the system marked this commit's pages
+            // clean.
+            let source = std::io::Error::other("a sync of the write-ahead log failed during the commit");
             return Err(Error::Unknown { source: Arc::new(source) });
         }
-        tuned.commit_took = begun.elapsed();
+        writer.commit_took = begun.elapsed();
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
         if durability == Durability::Power {
             self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Writer {
         Ok(RequestOutcome::Committed)
     }
 
-    /// Runs the leader's request and those that came along.
+    /// Runs the leader's request and the other requests.
     fn requests(
         &self,
         tx: &mut Tx<'_>,
@@ -85,14 +86,15 @@ impl Writer {
         members: &mut Members,
     ) -> Result<RequestOutcome> {
         self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-        // The leader's own request needs no savepoint: when it fails nothing else has begun, and the others go back.
+        // The leader's request needs no savepoint: if it fails, no other request has begun, and they go back to the
+        // queue.
         match attempt(tx, own) {
             RequestOutcome::Committed => {}
             other => return Ok(other),
         }
         while let Some((ticket, job)) = batch.begin_next() {
             self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-            let savepoint = match tx.mark() {
+            let savepoint = match tx.begin_savepoint() {
                 Ok(savepoint) => savepoint,
                 Err(error) => {
                     members.push(ticket, RequestOutcome::Failed(error.clone()));
@@ -102,14 +104,14 @@ impl Writer {
             let outcome = attempt(tx, job);
             if tx.ended().is_none() {
                 let committed = matches!(outcome, RequestOutcome::Committed);
-                let ended = if committed { tx.keep(savepoint) } else { tx.undo(savepoint) };
+                let ended = if committed { tx.release(savepoint) } else { tx.roll_back(savepoint) };
                 if let Err(error) = ended {
                     members.push(ticket, RequestOutcome::Failed(error.clone()));
                     return Err(error);
                 }
             }
             members.push(ticket, outcome);
-            // The engine rolled everything back. Those that ran before did nothing wrong, and did not happen.
+            // The engine rolled back the transaction, and with it the requests that succeeded before.
             if let Some(error) = tx.ended() {
                 return Err(error.clone());
             }
@@ -118,9 +120,9 @@ impl Writer {
     }
 }
 
-/// A write transaction that was begun: undone when dropped, unless it was committed.
+/// An open write transaction. Dropping it rolls it back.
 ///
-/// Its statements are prepared once, and not each time as the driver's own would be.
+/// Its statements are cached; rusqlite's own `Transaction` would prepare them each time.
 pub(in crate::engine::sqlite) struct Open<'c>(&'c Connection);
 
 impl<'c> Open<'c> {
@@ -137,13 +139,13 @@ impl<'c> Open<'c> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if !self.0.is_autocommit() {
-            // Should even this fail, the next write rolls back before it begins.
+            // If this fails, the next write rolls back before it begins.
             let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }
 
-/// Ends a transaction that was left open.
+/// Rolls back a transaction that was left open.
 pub(in crate::engine::sqlite) fn roll_back(connection: &Connection) -> Result<()> {
     if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK").map_err(error) }
 }
@@ -152,7 +154,7 @@ fn run(connection: &Connection, command: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(command).and_then(|mut statement| statement.execute([])).map(drop)
 }
 
-/// Runs one request. It keeps its own result, and its own error.
+/// Runs one request. It stores its own result or error.
 fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> RequestOutcome {
     match tx.attempt(|tx| if f(tx) { Ok(()) } else { Err(()) }) {
         Ok(()) => RequestOutcome::Committed,

@@ -10,13 +10,13 @@ use duolog_types::{Durability, Epoch, Position};
 use super::{add, checkpoint, count, home, open, session};
 
 #[test]
-fn a_copy_under_writers_is_whole() {
+fn a_copy_taken_while_writers_run_is_complete() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Each transaction adds a session and its catalog row: a copy with one and not the other is torn.
+            // Each transaction inserts a session and its catalog row: a copy with only one of them is torn.
             for number in 0.. {
                 if done.load(Ordering::SeqCst) {
                     break;
@@ -65,7 +65,7 @@ fn every_table_of_the_schema_is_counted() {
 }
 
 #[test]
-fn a_log_that_grew_is_moved_into_the_database() {
+fn a_log_that_has_grown_is_checkpointed() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     let mut number = 0;
@@ -79,14 +79,14 @@ fn a_log_that_grew_is_moved_into_the_database() {
     assert_eq!(state.counters().checkpoint_failures, 0);
     assert!(
         dir.path().join("state.db").metadata().expect("is there").len() > 2 << 20,
-        "pages that were written twice are moved once"
+        "a page that was written twice is checkpointed once"
     );
     assert!(state.integrity().expect("checks").is_empty());
 }
 
-/// Pages are moved beside the writer, and so the log never begins anew by itself; in the end the writer sees to it.
+/// Pages are checkpointed while the writer runs, so the log is never reset by itself; in the end the writer does it.
 #[test]
-fn a_log_stays_bounded_while_one_writes_without_a_pause() {
+fn a_log_stays_bounded_under_continuous_writes() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     let mut longest = 0;
@@ -96,26 +96,26 @@ fn a_log_stays_bounded_while_one_writes_without_a_pause() {
         state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
         longest = longest.max(dir.path().join("state.db-wal").metadata().expect("is there").len());
     }
-    assert!(longest < 6000 * 4120, "{longest} bytes of log for {} in all", 800 * 65_000);
+    assert!(longest < 6000 * 4120, "{longest} bytes of log for {} bytes written", 800 * 65_000);
     assert_eq!((state.counters().checkpoint_failures, count(&state)), (0, 800));
     assert!(state.integrity().expect("checks").is_empty());
 }
 
 #[test]
-fn a_checkpoint_empties_the_log_and_says_what_it_moved() {
+fn a_checkpoint_truncates_the_log_and_returns_its_counts() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     add(&state, "a").expect("writes");
     let report = checkpoint(&state);
     assert!(!report.busy && report.wal_frames > 0 && report.moved == report.wal_frames, "{report:?}");
     let stats = state.stats().expect("stats");
-    assert_eq!(stats.figures.wal_bytes, Some(0));
-    assert!(stats.figures.bytes > 0 && stats.figures.engine.starts_with("sqlite 3."), "{stats:?}");
+    assert_eq!(stats.engine_stats.wal_bytes, Some(0));
+    assert!(stats.engine_stats.bytes > 0 && stats.engine_stats.engine.starts_with("sqlite 3."), "{stats:?}");
     assert_eq!(checkpoint(&state), CheckpointReport { busy: false, wal_frames: 0, moved: 0 });
 }
 
 #[test]
-fn a_reader_keeps_a_checkpoint_from_finishing_and_it_says_so() {
+fn a_checkpoint_that_a_reader_blocks_is_busy() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = duolog_state::OpenState::at(dir.path()).busy_timeout(std::time::Duration::from_millis(30));
     let state = duolog_state::State::open(options).expect("opens");
@@ -131,7 +131,7 @@ fn a_reader_keeps_a_checkpoint_from_finishing_and_it_says_so() {
 }
 
 #[test]
-fn vacuum_gives_space_back() {
+fn vacuum_shrinks_the_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     for number in 0..100 {
@@ -140,10 +140,10 @@ fn vacuum_gives_space_back() {
         state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
     }
     checkpoint(&state);
-    let before = state.stats().expect("stats").figures.bytes;
+    let before = state.stats().expect("stats").engine_stats.bytes;
     state.write(Durability::Process, |tx| tx.execute("DELETE FROM sessions", &[])).expect("deletes");
     state.vacuum().expect("runs");
-    assert!(state.stats().expect("stats").figures.bytes < before / 10);
+    assert!(state.stats().expect("stats").engine_stats.bytes < before / 10);
     add(&state, "a").expect("writes");
     assert_eq!(count(&state), 1);
 }
