@@ -29,10 +29,10 @@ fn whatever_disk_call_fails_a_changed_log_is_never_silent() {
 
 #[test]
 fn whatever_moment_a_crash_falls_on_equal_lines_are_counted_right() {
-    held(&enumerate(Script::Alike, 1), 1000);
+    held(&enumerate(Script::EqualLines, 1), 1000);
 }
 
 #[test]
 fn whatever_disk_call_fails_equal_lines_are_counted_right() {
-    held(&faults(Script::Alike, Calls::Mutations), 200);
+    held(&faults(Script::EqualLines, Calls::Mutations), 200);
 }
