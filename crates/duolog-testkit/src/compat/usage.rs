@@ -6,14 +6,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::transcripts::{self, Made};
+use crate::transcripts::{self, GeneratedLog};
 
 /// The sessions of each kind.
 const SESSIONS: u64 = 12;
 
-/// Writes `claude/projects/…` and `codex/sessions/…`; says how many files. Some sessions were resumed by copying, as older
-/// versions of Claude Code did, and some were forked, as newer ones do, from sessions that are there or are not. Some tell
-/// of what their subagents said, which may have logs of their own.
+/// Writes `claude/projects/…` and `codex/sessions/…`; says how many files. Some sessions were resumed by copying, as
+/// older versions of Claude Code did, and some were forked, as newer ones do, from sessions that are there or are not.
+/// Some tell of what their subagents said, which may have logs of their own.
 pub fn make(folder: &Path) -> io::Result<u64> {
     fs::create_dir_all(folder.parent().unwrap_or(Path::new(".")))?;
     fs::create_dir(folder)?;
@@ -21,7 +21,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
     fs::create_dir_all(&claude)?;
     fs::create_dir_all(&codex)?;
     let mut files = 0;
-    let mut write = |folder: &Path, name: String, made: &Made| {
+    let mut write = |folder: &Path, name: String, made: &GeneratedLog| {
         files += 1;
         fs::write(folder.join(name), made.text())
     };
@@ -60,7 +60,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
 }
 
 /// A session that goes on from most of another's lines.
-fn after(session: &Made, seed: u64, copy: impl Fn(&str) -> String) -> Made {
+fn after(session: &GeneratedLog, seed: u64, copy: impl Fn(&str) -> String) -> GeneratedLog {
     let mut next = transcripts::claude(seed, 4);
     let copied = session.lines.iter().take(session.lines.len() * 3 / 4);
     next.lines.splice(0..0, copied.map(|line| copy(line)));
@@ -68,7 +68,7 @@ fn after(session: &Made, seed: u64, copy: impl Fn(&str) -> String) -> Made {
 }
 
 /// A session that tells of what a subagent said.
-fn with_progress(mut session: Made, subagent: &Made) -> Made {
+fn with_progress(mut session: GeneratedLog, subagent: &GeneratedLog) -> GeneratedLog {
     for line in &subagent.lines {
         let Ok(said) = serde_json::from_str::<Value>(line) else { continue };
         if said["type"] == "assistant" {
