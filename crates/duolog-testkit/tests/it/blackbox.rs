@@ -73,13 +73,13 @@ groups_hold! {
 
 /// The rules of which one is broken where no order of the commands explains the state.
 const MODEL: &[&str] = &[
-    "one after the other",
-    "what is wrong is refused",
-    "refused changes nothing",
-    "acknowledged is done",
-    "all or none",
+    "one order explains all answers",
+    "invalid commands are refused",
+    "refused commands change nothing",
+    "acknowledged changes take effect",
+    "all or nothing",
     // What a list shows of the same.
-    "no more run than may",
+    "running runs are within the limit",
     "a pending gate is listed",
 ];
 const PAGES: &[&str] = &["pages lose no row", "pages show a row once"];
