@@ -35,9 +35,9 @@ fn main() -> ExitCode {
     let mut differing = 0;
     for verdict in &verdicts {
         let word = if verdict.differences.is_empty() { "ok  " } else { "DIFF" };
-        println!("{word} {}: {}", verdict.name, verdict.figures);
+        println!("{word} {}: {}", verdict.name, verdict.counts);
         verdict.differences.iter().for_each(|difference| println!("       {difference}"));
-        verdict.theirs_loses.iter().for_each(|lost| println!("     + {lost}"));
+        verdict.reader_losses.iter().for_each(|lost| println!("     + {lost}"));
         differing += usize::from(!verdict.differences.is_empty());
     }
     println!("compatibility: {} checks, {differing} with differences", verdicts.len());

@@ -4,7 +4,7 @@ fn held(summary: &Summary, at_least: usize) {
     if let Some((number, what, broken)) = &summary.broken {
         panic!("point {number}: {what}\n{}", broken.0);
     }
-    assert!(summary.points >= at_least, "only {} points were looked at", summary.points);
+    assert!(summary.points >= at_least, "only {} points were checked", summary.points);
 }
 
 #[test]
