@@ -7,7 +7,7 @@ use crate::kit::{Kit, Ran};
 
 on_both_engines!(an_answer_that_is_not_complete_says_so, a_large_append_is_counted_to_its_end);
 
-/// One response, with so much text besides.
+/// Returns a response line with this many bytes of text.
 fn response(number: usize, bytes: usize) -> String {
     format!(
         "{{\"type\":\"assistant\",\"requestId\":\"r{number}\",\"timestamp\":\"2026-05-01T10:00:00Z\",\"message\":{{\"id\":\"m{number}\",\

@@ -4,7 +4,7 @@ use crate::kit::{Kit, lines_of};
 
 const APPEND: [&str; 4] = ["log", "append", "--session", "demo"];
 
-/// What may not enter a log, and what is said about it.
+/// Returns lines that a log refuses, and their errors.
 fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
     let deep = [vec![b'['; 200], vec![b']'; 200]].concat();
     vec![
@@ -21,7 +21,7 @@ fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
 }
 
 #[test]
-fn a_bad_line_refuses_the_whole_batch_and_nothing_is_made() {
+fn a_bad_line_refuses_the_whole_batch_and_creates_nothing() {
     for (bad, reason) in bad_lines() {
         let kit = Kit::new();
         let input = [b"{\"good\":1}\n", &bad[..], b"\n{\"good\":2}\n"].concat();
@@ -35,7 +35,7 @@ fn a_bad_line_refuses_the_whole_batch_and_nothing_is_made() {
 }
 
 #[test]
-fn line_by_line_keeps_what_came_before_a_bad_one_and_numbers_it() {
+fn each_keeps_the_lines_before_a_bad_one_and_reports_its_number() {
     let kit = Kit::new();
     let args = [&APPEND[..], &["--each"]].concat();
     kit.feed(&args, b"{\"n\":1}\n{\"n\":2}\nnope\n{\"n\":4}\n").is(2).says("line 3 cannot be appended");
@@ -143,7 +143,7 @@ fn names_that_cannot_be_shown_or_kept_are_refused() {
 }
 
 #[test]
-fn a_write_never_takes_the_beginning_of_an_id() {
+fn a_write_never_accepts_an_id_prefix() {
     let kit = Kit::new();
     kit.run(&["sessions", "new", "--id", "abcdef"]).is(0);
     kit.append("abc", "{\"n\":1}\n");

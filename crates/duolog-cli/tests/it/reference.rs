@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::kit::{Kit, Transcript};
 
-/// Every command that does something.
+/// Every command without subcommands.
 const COMMANDS: &[&str] = &[
     "demo",
     "init",
@@ -124,7 +124,7 @@ fn every_command_has_help_with_an_example() {
     assert!(!kit.home().exists(), "help makes nothing");
 }
 
-/// With UPDATE_DOCS=1 the file is written anew.
+/// With UPDATE_DOCS=1 the file is written again.
 #[test]
 fn the_reference_is_what_the_command_prints() {
     let kit = Kit::new();
@@ -142,7 +142,7 @@ fn the_reference_is_what_the_command_prints() {
 }
 
 #[test]
-fn completions_and_manual_pages_are_made_of_the_same_tree() {
+fn completions_and_manual_pages_come_from_the_same_tree() {
     let kit = Kit::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(kit.run(&["completions", shell]).is(0).text().contains("append"), "{shell}");

@@ -47,7 +47,7 @@ fn a_stream_that_is_piped_in_is_replayed_counted_and_found(place: &Place) {
 }
 
 #[test]
-fn lines_that_nobody_understands_are_kept_counted_and_told() {
+fn unknown_lines_are_kept_counted_and_reported() {
     let kit = Kit::new();
     let input = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"mystery\",\"n\":1}\nnot JSON\n{\"type\":\"turn.comp";
     let ran = kit.feed(&["log", "record", "--session", "demo", "--json"], input.as_bytes()).is(0);
