@@ -48,7 +48,7 @@ fn blobs_are_counted_and_unreferenced_ones_removed() {
     let_age(&kit);
     transcript.run(&kit, &["state", "blobs", "--json"]).is(0);
     kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: add --yes");
-    assert_eq!(files(&kit).len(), 2, "nobody was there to ask");
+    assert_eq!(files(&kit).len(), 2, "there is no terminal to ask on");
     transcript.run(&kit, &["state", "blobs", "--prune", "--yes"]).is(0);
     transcript.run(&kit, &["state", "blobs", "--prune"]).is(0);
     assert_eq!(files(&kit).len(), 1);

@@ -97,7 +97,7 @@ fn eight_processes_have_one_chat(place: &Place) {
     assert_eq!(
         (count("/chat_created"), count("/existed")),
         (1, 1),
-        "one begins it, and what is delivered twice is one message"
+        "one process starts it, and a repeated message is stored once"
     );
     let history = kits[0].run(&["chats", "history", chat.as_str().expect("an id"), "--json"]).is(0);
     assert_eq!(history.field("/messages").as_array().map(Vec::len), Some(7));

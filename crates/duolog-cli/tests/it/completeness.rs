@@ -94,7 +94,11 @@ fn a_list_counts_a_large_append_in_parts_and_says_so() {
     kit.append("demo", &lines);
     let told = asked(&kit, &["sessions", "list"], &["--json"]);
     assert_eq!(told.field("/complete"), false, "{}", told.text());
-    assert_eq!(asked(&kit, &["usage", "daily"], &["--json"]).field("/totals/responses"), 5, "a sum is counted whole");
+    assert_eq!(
+        asked(&kit, &["usage", "daily"], &["--json"]).field("/totals/responses"),
+        5,
+        "a sum includes every line"
+    );
     assert_eq!(asked(&kit, &["sessions", "list"], &["--json"]).field("/complete"), true);
 }
 

@@ -100,7 +100,7 @@ fn a_wrong_file_stops_only_commands_that_open_a_store() {
     for args in commands {
         kit.run(args).is(2).says(&format!("{}:2: unknown key line_byte_max", file.display())).says("open_logs_max");
     }
-    assert!(!kit.home().join("state").exists(), "nothing was made");
+    assert!(!kit.home().join("state").exists(), "nothing was created");
     for args in [&["completions", "bash"][..], &["--help"], &["log", "append", "--help"], &["init"], &["man", "pages"]]
     {
         kit.run(args).is(0);
@@ -136,7 +136,7 @@ fn an_append_is_as_durable_as_the_configuration_says() {
         let mut command = std::process::Command::new("strace");
         command.args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-o"]).arg(&trace).arg(crate::kit::DUOLOG);
         command.args(["log", "append", "--session", "demo", "--line", "{}"]).args(args).env("DUOLOG_HOME", kit.home());
-        assert!(command.output().expect("strace runs: it shows what is synced").status.success());
+        assert!(command.output().expect("strace runs").status.success());
         fs::read_to_string(&trace).expect("a trace").lines().filter(|line| line.contains("demo.jsonl>")).count()
     };
     let (configured, asked) = (log_syncs(&[]), log_syncs(&["--durability", "power"]));

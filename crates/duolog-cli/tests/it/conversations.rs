@@ -208,7 +208,7 @@ fn eight_commands_add_to_one_session(place: &Place) {
     assert_eq!((lines.len(), lines[0]), (33, "\"first\""));
     for batch in lines[1..].chunks(4) {
         let start = batch[0].strip_suffix("0]").expect("the first of a batch");
-        assert_eq!(batch, [0, 1, 2, 3].map(|part| format!("{start}{part}]")), "batches are whole");
+        assert_eq!(batch, [0, 1, 2, 3].map(|part| format!("{start}{part}]")), "batches are complete");
     }
 }
 
@@ -242,6 +242,6 @@ fn an_export_removes_files_of_a_killed_one() {
     }
     kit.run(&["sessions", "export", "s", "--output", "s.json"]).is(0);
     assert!(!dead.exists());
-    assert!(others.iter().all(|path| path.exists()), "what is somebody else's stays");
+    assert!(others.iter().all(|path| path.exists()), "files of other processes are kept");
     kit.run(&["--home", "other", "sessions", "import", "s.json"]).is(0);
 }

@@ -63,11 +63,11 @@ fn a_given_or_kept_home_stays() {
         let named = demo(&kit, &["--half", "--json", "--home", home.to_str().expect("a plain path")]).is(0);
         assert_eq!((named.field("/is_home_kept"), named.field("/repair_count")), (true.into(), 1.into()));
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
-        assert_eq!(shown.field("/events"), named.field("/events"), "a session of its own");
+        assert_eq!(shown.field("/events"), named.field("/events"), "a new session");
         let torn = kit.log_of(name).with_extension("jsonl.torn");
         assert!(torn.metadata().expect("the torn line").len() >= named.field("/torn_bytes").as_u64().expect("bytes"));
     }
-    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "nobody else's is touched");
+    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "other sessions are not changed");
 }
 
 #[test]

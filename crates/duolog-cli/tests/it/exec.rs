@@ -102,7 +102,7 @@ fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
     first.signal(Signal::KILL);
     ends(&command);
     until_stale(&kit);
-    assert!(kit.run(&["runs", "list"]).is(0).text().contains(" stale "), "the list tells");
+    assert!(kit.run(&["runs", "list"]).is(0).text().contains(" stale "), "the list shows the expired lease");
     let mut second = Runner::start(exec(&kit, NEXT, "echo done"));
     assert_eq!(second.line(), "done");
     let run = runs(&kit)[0]["id"].as_str().expect("an id").to_owned();

@@ -98,7 +98,7 @@ fn a_reset_is_told() {
     following.signal(Signal::INT);
     following.end().is(0).says("reset:").says("continuing from 1:8");
     let ran = kit.run(&["log", "cat", "demo", "--from", "0:24"]).is(0).says("continuing from 1:8");
-    assert_eq!(ran.text(), "{\"n\":4}\n", "a cursor of the old epoch goes on where both agree");
+    assert_eq!(ran.text(), "{\"n\":4}\n", "a cursor of the old epoch continues at the common position");
 }
 
 #[test]

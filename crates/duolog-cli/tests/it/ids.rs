@@ -136,7 +136,7 @@ fn commands_that_create_or_delete_take_no_prefix() {
     let text = prefix(&ids["session"]);
     kit.append(text, "{\"n\":1}\n");
     let made = kit.run(&["sessions", "show", text, "--json"]).is(0).field("/session/id");
-    assert_ne!(made, ids["session"].as_str(), "an append to a name that nobody has begins a session");
+    assert_ne!(made, ids["session"].as_str(), "an append to an unknown name creates a session");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_bad_line_refuses_the_whole_batch_and_creates_nothing() {
         let input = [b"{\"good\":1}\n", &bad[..], b"\n{\"good\":2}\n"].concat();
         let ran = kit.feed(&APPEND, &input).is(2).says(reason).says("jq -c .");
         assert!(ran.stdout.is_empty());
-        assert!(!kit.home().exists(), "{reason}: not even the home is made");
+        assert!(!kit.home().exists(), "{reason}: not even the home is created");
         kit.append("demo", "{\"before\":1}\n");
         kit.feed(&APPEND, &input).is(2);
         assert_eq!(lines_of(&kit.log_of("demo")), ["{\"before\":1}"], "{reason}");
@@ -111,7 +111,7 @@ fn no_name_leads_out_of_the_home() {
     }
     for (at, name) in names.iter().enumerate() {
         let ran = kit.run(&["log", "cat", &format!("--session={name}")]).is(0);
-        assert_eq!(ran.text(), format!("{{\"n\":{at}}}\n"), "{name}: each name has a log of its own");
+        assert_eq!(ran.text(), format!("{{\"n\":{at}}}\n"), "{name}: each name has its own log");
     }
     let logs = std::fs::read_dir(kit.home().join("state/sessions/threads")).expect("a folder");
     let files: Vec<String> =

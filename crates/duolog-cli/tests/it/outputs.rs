@@ -24,10 +24,10 @@ fn an_empty_home_says_what_to_do_next() {
     transcript.run(&kit, &["sessions", "list", "--quiet"]).is(0);
     transcript.run(&kit, &["log", "verify", "--all"]).is(1);
     transcript.feed(&kit, &["log", "append", "--session", "demo"], b"").is(0);
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
     kit.run(&["init"]).is(0);
     let output = kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").output().expect("runs");
-    assert_eq!(output.status.code(), Some(0), "a home that was just made is empty, too");
+    assert_eq!(output.status.code(), Some(0), "a new home is empty too");
     kit.snapshot("empty", &transcript.0);
 }
 
@@ -48,7 +48,7 @@ fn a_missing_home_is_reported() {
         kit.run(args).is(1).says("home/state").says("hint: to create the home, run: duolog init");
         assert_eq!(kit.run(&[args, &["--json"]].concat()).is(1).field("/error/kind"), "not_found");
     }
-    assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was made");
+    assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was created");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn reports_without_usage_have_a_note() {
         assert_eq!(ran.text(), "");
         assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/totals/responses") == 0);
     }
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
     kit.append("demo", THREE);
     kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("no usage matches the filter");
 }

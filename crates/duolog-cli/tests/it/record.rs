@@ -42,7 +42,7 @@ fn a_killed_recorder_keeps_acknowledged_events(place: &Place) {
         if n == 0 {
             assert!(tail.next().contains("do it"));
         }
-        assert!(tail.next().contains(&format!("step {n}")), "each stands before the next is said");
+        assert!(tail.next().contains(&format!("step {n}")), "each line is in the log before the next event");
     }
     agent.write_all(b"{\"type\":\"message_e").expect("said");
     recorder.signal(Signal::KILL);
@@ -76,7 +76,7 @@ fn ctrl_c_ends_a_recording_well(place: &Place) {
     assert_eq!((ran.field("/appended"), ran.field("/input_lines")), (4.into(), 3.into()));
     let lines = lines_of(&kit.log_of("demo"));
     assert_eq!(lines.len(), 4);
-    assert!(lines[3].contains("cut"), "what was cut off is kept as a remark: {}", lines[3]);
+    assert!(lines[3].contains("cut"), "an incomplete event is kept as a remark: {}", lines[3]);
     tail.signal(Signal::INT);
     tail.end().is(0);
     assert_eq!(ran.field("/position"), kit.log_of("demo").metadata().expect("a log").len());

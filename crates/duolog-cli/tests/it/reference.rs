@@ -135,7 +135,7 @@ fn the_reference_is_what_the_command_prints() {
         std::fs::write(&path, &printed).expect("written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == printed, "docs/cli.md is not what `duolog docs` prints: run this test with UPDATE_DOCS=1");
+    assert!(kept == printed, "docs/cli.md differs from the output of `duolog docs`: run this test with UPDATE_DOCS=1");
     for command in COMMANDS.iter().filter(|command| !["docs", "man"].contains(command)) {
         assert!(printed.contains(&format!("\n## duolog {command}\n")), "{command}");
     }

@@ -71,7 +71,7 @@ fn every_dialect_is_shown() {
         assert_eq!(named, told, "{dialect}: it is recognised");
         assert!(!kit.home().exists(), "a file needs no home");
         kit.dir.path().read_dir().expect("reads").flatten().for_each(|entry| {
-            assert!(entry.path().extension().is_some_and(|ending| ending == "jsonl"), "nothing else is made");
+            assert!(entry.path().extension().is_some_and(|ending| ending == "jsonl"), "nothing else is created");
         });
     }
     kit.snapshot("dialects", &transcript.0);

@@ -54,7 +54,7 @@ fn each_event_is_recorded_once_under_its_operation(place: &Place) {
     assert_eq!(lines(), cut_off, "the same input adds nothing");
     record(5).is(0);
     let whole = lines();
-    assert_eq!(whole[..cut_off.len()], cut_off[..], "what stands stays");
+    assert_eq!(whole[..cut_off.len()], cut_off[..], "recorded lines are kept");
     let said = |text: &str| whole.iter().filter(|line| line.contains(&format!("\"{text}\""))).count();
     assert_eq!((said("count"), said("one"), said("two"), said("no event")), (1, 2, 1, 1), "{whole:#?}");
     record(5).is(0);
@@ -237,7 +237,7 @@ fn a_retried_repair_returns_its_first_answer(place: &Place) {
     assert!(done.contains("quarantined"), "{done}");
     tear(b"{\"torn again");
     let again = kit.run(&["log", "repair", "s", "--operation-id", "m", "--json"]).is(0);
-    assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is mended again");
+    assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is repaired again");
     let other = kit.run(&["log", "repair", "s", "--operation-id", "n"]).is(0).text();
     assert!(other.contains("quarantined"), "{other}");
 }
@@ -269,7 +269,7 @@ fn a_tick_under_an_operation_id_fires_once(place: &Place) {
     assert!(fired.contains("\"workflow_run_id\":\""), "{fired}");
     assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs").as_array().map(Vec::len), Some(1));
     let later = kit.run(&["schedules", "tick", "--until", "2026-01-01T00:02:30Z", "--json"]).is(0);
-    assert_eq!(later.field("/fired/0/status"), "skipped", "the run of the earlier time goes on");
+    assert_eq!(later.field("/fired/0/status"), "skipped", "the run of the earlier time is still running");
 }
 
 /// Runs a command twice with one operation id: both answers are equal, and with another argument it is refused.

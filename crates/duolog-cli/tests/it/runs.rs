@@ -360,7 +360,7 @@ fn untrusted_text_does_not_control_the_terminal() {
         let text = kit.run(args).text();
         let bad = |letter: char| letter != '\n' && (letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter));
         assert!(!text.contains(bad), "{args:?}: {text:?}");
-        assert!(text.contains("abc"), "{args:?}: what was written is shown: {text:?}");
+        assert!(text.contains("abc"), "{args:?}: the text is shown: {text:?}");
     };
     shown(&kit, &["runs", "list"]);
     shown(&kit, &["runs", "show", &run]);
@@ -452,7 +452,7 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     assert!(told.contains("▶ running  build") && told.contains("✓ done     plan"), "{told}");
     let claim = kit.run(&["runs", "recover", "--owner", "shell-2", "--json"]).is(0).field("/claims/0");
     assert_eq!((&claim["run"]["id"], &claim["taken_over"]), (&json!(run), &json!(true)));
-    assert_eq!(claim["closed_execution_ids"].as_array().map(Vec::len), Some(1), "what was in flight is closed");
+    assert_eq!(claim["closed_execution_ids"].as_array().map(Vec::len), Some(1), "executions in flight are closed");
     let stale = kit.run(&["runs", "phase", "begin", &run, "build", "--fence", &fence]).is(7);
     let fence = claim["fence"].to_string();
     assert!(stale.stderr.contains(&format!("was overtaken by claim {fence} of shell-2")), "{}", stale.stderr);
@@ -466,8 +466,8 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     let shown = kit.run(&["runs", "show", &run, "--json"]).is(0);
     assert_eq!((shown.field("/run/status"), shown.field("/run/restart_count")), (json!("succeeded"), json!(1)));
     assert!(!shown.field("/approvals/0/consumed_at").is_null());
-    let ran = std::fs::read_to_string(kit.dir.path().join("done.txt")).expect("what ran");
-    assert_eq!(ran, "plan\nbuild\nbuild\nship\n", "only what was cut short ran again");
+    let ran = std::fs::read_to_string(kit.dir.path().join("done.txt")).expect("the phases that ran");
+    assert_eq!(ran, "plan\nbuild\nbuild\nship\n", "only the interrupted phase ran again");
     let told = kit.run(&["log", "cat", &run]).is(0).text();
     let count = |word: &str| told.lines().filter(|line| line.contains(word)).count();
     assert_eq!((count("\"event\":\"takeover\""), count("\"event\":\"succeed\"")), (1, 1), "{told}");
@@ -486,14 +486,14 @@ fn only_the_first_answer_counts(place: &Place) {
     for (by, mut child) in answers {
         match child.wait().expect("ends").code() {
             Some(0) => first.push(by),
-            other => assert_eq!(other, Some(1), "{by} is told that it is answered"),
+            other => assert_eq!(other, Some(1), "{by} gets the error that it is answered"),
         }
     }
     assert_eq!(first.len(), 1, "{first:?}");
     let shown = kit.run(&["runs", "show", &run, "--json"]).is(0);
     assert_eq!(shown.field("/approvals/0/responded_by"), first[0]);
     let stands = if shown.field("/approvals/0/status") == "approved" { "running" } else { "failed" };
-    assert_eq!(shown.field("/run/status"), stands, "the run is as the answer says");
+    assert_eq!(shown.field("/run/status"), stands, "the run has the status of the answer");
 }
 
 fn a_wait_is_woken_by_another_process(place: &Place) {

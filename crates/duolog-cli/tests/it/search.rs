@@ -115,7 +115,7 @@ fn a_home_without_logs_says_what_to_do_next() {
     let kit = Kit::new();
     kit.run(&["log", "search", "x"]).is(1).says("there are no logs yet");
     assert!(kit.run(&["log", "search", "x", "--json"]).is(1).field("/hits").as_array().is_some_and(Vec::is_empty));
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
 }
 
 #[test]

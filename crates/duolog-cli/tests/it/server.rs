@@ -39,7 +39,7 @@ fn output_of_commands_with_a_server() {
     transcript.run(&kit, &["state", "vacuum", "--json"]).is(0);
     transcript.run(&kit, &["state", "backup", "copy"]).is(2);
     transcript.run(&kit, &["state", "backup", "copy", "--json"]).is(2);
-    assert!(!kit.dir.path().join("copy").exists(), "it is refused before anything is made");
+    assert!(!kit.dir.path().join("copy").exists(), "it is refused before anything is created");
     transcript.run(&kit, &["doctor"]).is(0);
     let database = place.database().expect("a server");
     database.run_sql(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).expect("set");

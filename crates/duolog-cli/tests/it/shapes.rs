@@ -57,7 +57,10 @@ fn the_schemas_are_what_the_command_writes() {
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&made), names(&kept), "run this test with UPDATE_DOCS=1");
     for (name, text) in &made {
-        assert!(kept[name] == *text, "docs/schemas/{name} is not what the command writes: UPDATE_DOCS=1");
+        assert!(
+            kept[name] == *text,
+            "docs/schemas/{name} differs from the generated schema: run this test with UPDATE_DOCS=1"
+        );
     }
 }
 
@@ -84,7 +87,7 @@ fn a_field_name_has_one_type_and_a_meaning() {
     let mut seen: BTreeMap<&str, (BTreeSet<String>, &str)> = BTreeMap::new();
     for (shape, schema) in &shapes {
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            assert!(field["description"].is_string(), "{shape}.{name} does not say what it means");
+            assert!(field["description"].is_string(), "{shape}.{name} has no description");
             assert!(
                 name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
                 "{name}"

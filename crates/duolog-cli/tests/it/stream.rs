@@ -289,7 +289,7 @@ fn ten_thousand_files_need_few_descriptors_and_little_memory() {
     }
     assert!(seen.iter().all(|count| *count == 1));
     root.add("d7/7.jsonl", user("more"));
-    assert_eq!(item(&mut stream), pair("d7/7.jsonl", "more"), "whoever was forgotten is known again");
+    assert_eq!(item(&mut stream), pair("d7/7.jsonl", "more"), "a closed file is read from its last position");
     let proc = PathBuf::from(format!("/proc/{}", stream.child.id()));
     let open = fs::read_dir(proc.join("fd")).expect("descriptors").flatten();
     let logs = open.filter_map(|entry| fs::read_link(entry.path()).ok()).filter(|link| link.starts_with(&root.0));

@@ -56,7 +56,7 @@ fn a_session_moves_to_another_home(place: &Place) {
     assert_eq!(
         other.run(&with(&["log", "cat"])).is(0).stdout,
         kit.run(&with(&["log", "cat"])).is(0).stdout,
-        "the log is the same"
+        "the log is equal"
     );
     let items = with(&["sessions", "items", "--branch", "again"]);
     assert_eq!(other.run(&items).is(0).text(), "1\n2\n4\n");

@@ -79,7 +79,7 @@ fn one_shot_appends_of_many_processes_are_stored_once_and_listed() {
         let of_writer = format!("\"writer\":{writer},");
         let numbers: Vec<&String> = lines.iter().filter(|line| line.contains(&of_writer)).collect();
         let expected: Vec<String> = (0..EACH).map(|n| format!("{{\"writer\":{writer},\"n\":{n}}}")).collect();
-        assert!(numbers.into_iter().eq(&expected), "each stands once, in order");
+        assert!(numbers.into_iter().eq(&expected), "each line is there once, in order");
     }
     let listed = kit.run(&["sessions", "list", "--json"]).is(0);
     assert_eq!(listed.field("/sessions/0/events"), 1 + WRITERS * EACH);
@@ -111,7 +111,7 @@ fn two_writers_never_interleave_and_each_keeps_its_order() {
     }
     let mut next = std::collections::BTreeMap::from([("a".to_owned(), 0), ("b".to_owned(), 0)]);
     for line in lines_of(&kit.log_of("demo")) {
-        let event: serde_json::Value = serde_json::from_str(&line).expect("a whole line");
+        let event: serde_json::Value = serde_json::from_str(&line).expect("a complete line");
         let expected = next.get_mut(event["writer"].as_str().expect("a writer")).expect("known");
         assert_eq!(event["n"], *expected);
         *expected += 1;
@@ -155,7 +155,7 @@ fn a_backup_under_writers_is_a_home() {
         assert_eq!(kit.run(&["--home", home, "log", "cat", "still"]).is(0).text(), "{\"n\":1}\n");
         let events = kit.run(&["--home", home, "log", "cat", "busy"]).is(0).text();
         for (n, line) in events.lines().enumerate() {
-            assert_eq!(line, format!("{{\"n\":{n}}}"), "whole lines from the first one on");
+            assert_eq!(line, format!("{{\"n\":{n}}}"), "complete lines from the first one on");
         }
         kit.run(&["--home", home, "log", "append", "--session", "still", "--line", "{}"]).is(0);
     }
