@@ -61,8 +61,8 @@ macro_rules! groups_hold {
 }
 
 groups_hold! {
-    one_order_explains_what_became_of_a_run: Runs,
-    one_order_explains_what_became_of_a_gate: Gates,
+    one_order_explains_the_state_of_a_run: Runs,
+    one_order_explains_the_state_of_a_gate: Gates,
     no_more_runs_are_running_than_the_limit: Queue,
     a_due_time_fires_once: Schedules,
     a_message_of_a_chat_is_kept_once: Chats,

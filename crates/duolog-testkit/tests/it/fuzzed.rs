@@ -70,7 +70,7 @@ fn every_byte_of_a_log_is_accounted_for() {
 }
 
 #[test]
-fn whatever_a_writer_finds_is_kept() {
+fn a_writer_keeps_existing_bytes() {
     holds("recovery", recovery::target);
 }
 
@@ -85,7 +85,7 @@ fn every_dialect_takes_any_line() {
 }
 
 #[test]
-fn a_dialect_is_told_by_lines_alone() {
+fn a_dialect_is_detected_by_lines_alone() {
     holds("detect", detect::target);
 }
 
@@ -95,12 +95,12 @@ fn a_digest_may_stop_anywhere() {
 }
 
 #[test]
-fn whatever_a_runtime_says_is_recorded() {
+fn any_output_of_a_runtime_is_recorded() {
     holds("recorder", recorder::target);
 }
 
 #[test]
-fn what_we_write_is_read_back() {
+fn written_lines_are_read_back() {
     holds("written", written::target);
 }
 
