@@ -22,7 +22,7 @@ type CheckResult<T = ()> = Result<T, Broken>;
 
 /// One session whose lines are counted.
 #[derive(Clone, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is set by a step of its own, in any combination")]
+#[allow(clippy::struct_excessive_bools, reason = "each is set by its own step, in any combination")]
 pub(crate) struct CountedSession {
     /// Its creation was acknowledged.
     created: bool,
