@@ -64,12 +64,12 @@ crash: build ## Run the full crash harness: every crash point, 500 kills, every 
 	$(POSTGRES) run -- $(BLACKBOX) queue --minutes 3 --store env
 	$(POSTGRES) run -- $(BLACKBOX) pages --minutes 2 --store env
 
-bench: tools ## Run all benchmarks, three runs each; write the figures of docs/performance.md
+bench: tools ## Run all benchmarks, three runs each; write the results to docs/performance.md
 	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	$(POSTGRES) run -- target/release/duolog-bench --json target/bench.json --docs docs/performance.md
 
-bench-peers: ## Compare with packages from PyPI; write their figures to docs/performance.md
+bench-peers: ## Compare with packages from PyPI; write the results to docs/performance.md
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	bash bench/peers/run.sh
 	target/release/duolog-bench --from target/peers.json --docs docs/performance.md
@@ -85,7 +85,7 @@ gen: build ## Generate docs/cli.md and docs/schemas
 release:
 	$(CARGO) build --release --locked -p duolog-cli --bin duolog
 
-# One feature graph for tests and smoke benchmarks: the tests run what is built here.
+# Tests and smoke benchmarks run these binaries, built with the same features.
 build:
 	$(CARGO) build --workspace --bins --quiet
 

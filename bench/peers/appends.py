@@ -1,7 +1,7 @@
-"""Items appended to a log by Duolog and by its peers, one synced commit each.
+"""Compares appends of items to a log by Duolog and by its peers, one synced commit each.
 
-Every side starts with the same objects and serialises them while the clock runs. The sync of each peer is asked from its
-own connection, not taken for granted.
+Every side starts with the same objects and serialises them while the clock runs. The sync level of each peer is read from
+its own connection.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from agents import SQLiteSession
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from figures import Figure, items_of, take_turns
+from benchmarks import Benchmark, items_of, take_turns
 
 SYNCED = {2: "FULL", 3: "EXTRA"}
 
 
 def check_synced(connection, whose):
-    """Refuses to compare with what does not sync."""
+    """Exits with an error if a peer does not sync its commits."""
     level = connection.execute("PRAGMA synchronous").fetchone()[0]
     if level not in SYNCED:
-        sys.exit(f"bench-peers: {whose} does not sync its commits (synchronous={level}); there is nothing to compare")
+        sys.exit(f"bench-peers: {whose} does not sync its commits (synchronous={level}); no comparison is possible")
 
 
-def bare(room, items):
-    file = os.open(room / "bare.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def bare(directory, items):
+    file = os.open(directory / "bare.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     start = time.perf_counter()
     for item in items:
         os.write(file, json.dumps(item).encode() + b"\n")
@@ -39,9 +39,9 @@ def bare(room, items):
     return elapsed
 
 
-def duolog(binary, room, items):
-    """duolog log append --each --durability power: one acknowledgement a line, the start of the process included."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(room), "DUOLOG_HOME": str(room / "home")}
+def duolog(binary, directory, items):
+    """duolog log append --each --durability power: one acknowledgement per line, including the start of the process."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "DUOLOG_HOME": str(directory / "home")}
     command = [binary, "log", "append", "--session", "bench", "--each", "--durability", "power"]
     start = time.perf_counter()
     text = "".join(json.dumps(item) + "\n" for item in items).encode()
@@ -51,8 +51,8 @@ def duolog(binary, room, items):
     return elapsed
 
 
-def openai_session(room, items):
-    session = SQLiteSession("bench", room / "session.db")
+def openai_session(directory, items):
+    session = SQLiteSession("bench", directory / "session.db")
     check_synced(session._get_connection(), "SQLiteSession")
 
     async def run():
@@ -68,8 +68,8 @@ def openai_session(room, items):
     return elapsed
 
 
-def saver(room, items, state_of):
-    connection = sqlite3.connect(room / "saver.db", check_same_thread=False)
+def saver(directory, items, state_of):
+    connection = sqlite3.connect(directory / "saver.db", check_same_thread=False)
     saver = SqliteSaver(connection)
     saver.setup()
     check_synced(connection, "SqliteSaver")
@@ -86,12 +86,12 @@ def saver(room, items, state_of):
     return elapsed
 
 
-def langgraph_item(room, items):
-    return saver(room, items, lambda number: [items[number]])
+def langgraph_item(directory, items):
+    return saver(directory, items, lambda number: [items[number]])
 
 
-def langgraph_state(room, items):
-    return saver(room, items, lambda number: items[: number + 1])
+def langgraph_state(directory, items):
+    return saver(directory, items, lambda number: items[: number + 1])
 
 
 PEERS = [
@@ -102,11 +102,11 @@ PEERS = [
 ]
 
 
-def figures(binary, room, count):
-    """One figure for each peer."""
+def benchmarks(binary, directory, count):
+    """Yields one benchmark per peer."""
     items = items_of(count)
     for name, what, peer, target in PEERS:
         ours = lambda where: duolog(binary, where, items) / count
         theirs = lambda where: peer(where, items) / count
         what = f"duolog log append --each --durability power, per line / {what}"
-        yield Figure(name, what, target, take_turns(room, ours, theirs))
+        yield Benchmark(name, what, target, take_turns(directory, ours, theirs))

@@ -1,9 +1,8 @@
-"""The same conversations kept by Duolog and by its peers.
+"""Compares conversations stored by Duolog and by its peers.
 
-All sides are called inside a process that is up, with the store open: Duolog from Rust, as it has no Python package, its
-peers from Python, as they are used. All start with the same objects, and serialise or parse them while the clock runs. All
-sync every commit (SQLite's synchronous=FULL in WAL mode), which is set and then asked of each connection, except for the
-fork that says not.
+All sides are called inside a running process with the store open: Duolog from Rust, because it has no Python package, its
+peers from Python. All start with the same objects, and serialise or parse them while the clock runs. All sync every commit
+(SQLite's synchronous=FULL in WAL mode), which is set and then read from each connection, except in "fork unsynced".
 """
 
 import asyncio
@@ -17,14 +16,14 @@ import sqlalchemy
 from agents import SQLiteSession
 from lionagi.state.db import StateDB
 
-from figures import Figure, items_of, take_turns
+from benchmarks import Benchmark, items_of, take_turns
 
 FULL, NORMAL = 2, 1
 SESSIONS, BATCH, BATCHED, MANY, LOADS, FORKS = 16, 100, 2_000, 10_000, 5, 5
 
 
 class Clock:
-    """The seconds of one of so many operations."""
+    """Measures the seconds per operation."""
 
     def __init__(self, operations):
         self.operations = operations
@@ -39,17 +38,17 @@ class Clock:
 
 def check(level, wanted, whose):
     if level != wanted:
-        sys.exit(f"bench-peers: {whose} has synchronous={level} and not {wanted}; there is nothing to compare")
+        sys.exit(f"bench-peers: {whose} has synchronous={level}, expected {wanted}; no comparison is possible")
 
 
 class Sessions:
-    """openai-agents' SQLiteSession, sixteen at most in one file."""
+    """openai-agents' SQLiteSession, up to sixteen in one file."""
 
-    def __init__(self, room, level):
-        self.room, self.level, self.sessions = room, level, {}
+    def __init__(self, directory, level):
+        self.directory, self.level, self.sessions = directory, level, {}
 
     async def open(self, name):
-        session = SQLiteSession(name, self.room / "sessions.db")
+        session = SQLiteSession(name, self.directory / "sessions.db")
 
         def level():
             with session._locked_connection() as connection:
@@ -70,10 +69,10 @@ class Sessions:
 
 
 class State:
-    """lionagi's StateDB: messages, put on the progressions of a branch and of its session in one transaction."""
+    """lionagi's StateDB: messages, added to the progressions of a branch and of its session in one transaction."""
 
-    def __init__(self, room, level):
-        self.db, self.level, self.places = StateDB(room / "state.db"), level, {}
+    def __init__(self, directory, level):
+        self.db, self.level, self.places = StateDB(directory / "state.db"), level, {}
 
     async def open(self, name):
         if not self.places:
@@ -103,7 +102,7 @@ class State:
         return len(await self.db.get_branch_messages(self.places[name][1]))
 
     async def fork(self, name):
-        """The least that a fork can be: a branch whose progression repeats the ids. Messages are shared."""
+        """Creates the smallest possible fork: a branch whose progression repeats the ids. Messages are shared."""
         session, _, own, _ = self.places[name]
         branch, copy = str(uuid.uuid4()), str(uuid.uuid4())
         await self.db.create_progression(copy, await self.db.get_progression(own))
@@ -171,29 +170,29 @@ async def fork(side, items):
     return clock
 
 
-# What is measured, how the peers do it, with how many items (None: as many as asked for), with which sync, and the peers with
-# the ratio that is required.
+# Name, description, function for the peers, number of items (None: the argument), sync level, and the peers with the required
+# ratio.
 CASES = [
     ("one", "an item, synced", one, None, FULL, {Sessions: 1, State: 1}),
     ("sixteen", "an item of 16 sessions at once, synced", sixteen, None, FULL, {Sessions: 8, State: 8}),
     ("batches", "an item in synced batches of 100", batches, BATCHED, FULL, {Sessions: 1.2, State: 1.2}),
     ("load", "10,000 items loaded and parsed", load, MANY, FULL, {Sessions: 2, State: 2}),
-    ("fork", "a fork behind item 10,000, synced", fork, MANY, FULL, {State: 15}),
-    ("fork unsynced", "a fork behind item 10,000, not synced", fork, MANY, NORMAL, {State: 100}),
+    ("fork", "a fork after item 10,000, synced", fork, MANY, FULL, {State: 15}),
+    ("fork unsynced", "a fork after item 10,000, not synced", fork, MANY, NORMAL, {State: 100}),
 ]
 NAMES = {Sessions: "SQLiteSession", State: "StateDB"}
 
 
-def ours(bench, room, case, items):
-    path = room / "items.jsonl"
+def ours(bench, directory, case, items):
+    path = directory / "items.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    ended = subprocess.run([bench, "--beside-peers", case, room, path], stdout=subprocess.PIPE, check=True)
+    ended = subprocess.run([bench, "--beside-peers", case, directory, path], stdout=subprocess.PIPE, check=True)
     return json.loads(ended.stdout)["seconds"]
 
 
-def theirs(room, kind, work, items, level):
+def theirs(directory, kind, work, items, level):
     async def run():
-        side = kind(room, level)
+        side = kind(directory, level)
         try:
             clock = await work(side, items)
         finally:
@@ -203,14 +202,14 @@ def theirs(room, kind, work, items, level):
     return asyncio.run(run())
 
 
-def figures(bench, room, count):
-    """One figure for each case and peer."""
+def benchmarks(bench, directory, count):
+    """Yields one benchmark per case and peer."""
     for case, what, work, fixed, level, peers in CASES:
         items = items_of(fixed or count)
         for kind, target in peers.items():
             runs = take_turns(
-                room,
+                directory,
                 lambda where: ours(bench, where, case, items),
                 lambda where: theirs(where, kind, work, items, level),
             )
-            yield Figure(f"{case}/{NAMES[kind]}", f"{what} / {NAMES[kind]}", target, runs)
+            yield Benchmark(f"{case}/{NAMES[kind]}", f"{what} / {NAMES[kind]}", target, runs)

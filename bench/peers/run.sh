@@ -1,10 +1,10 @@
 #!/bin/sh
-# Keeps the same items durably with Duolog and with what agent frameworks ship, three runs each in turns, and writes the
-# figures to target/peers.json. Peers come from PyPI into a virtual environment of this run alone; everything else it makes it
-# removes.
+# Stores the same items durably with Duolog and with the stores of agent frameworks, three runs each in turns, and writes the
+# benchmarks to target/peers.json. Peers are installed from PyPI into a temporary virtual environment; all temporary files are
+# removed.
 #
-#   bench/peers/run.sh [ITEMS]                          300 items by default
-#   DUOLOG=path BENCH=path bench/peers/run.sh           with commands that are built already
+#   bench/peers/run.sh [ITEMS]                          number of items [default: 300]
+#   DUOLOG=path BENCH=path bench/peers/run.sh           use binaries that are already built
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -19,17 +19,17 @@ if [ -z "${BENCH:-}" ]; then
     BENCH=$target/release/duolog-bench
 fi
 
-# Beside the target directory, not in /tmp: that may be memory, where a sync costs nothing.
+# In the target directory, not in /tmp, which may be in memory, where a sync costs nothing.
 mkdir -p "$target"
-room=$(mktemp -d "$target/bench-peers.XXXXXX")
-trap 'rm -rf "$room"' EXIT
+directory=$(mktemp -d "$target/bench-peers.XXXXXX")
+trap 'rm -rf "$directory"' EXIT
 trap 'exit 1' INT TERM
 
-python3 -m venv "$room/venv"
-if ! "$room/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >"$room/pip.log" 2>&1
+python3 -m venv "$directory/venv"
+if ! "$directory/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >"$directory/pip.log" 2>&1
 then
-    tail -n 5 "$room/pip.log" >&2
-    echo "bench-peers: pip could not install the peers; without them there is nothing to compare" >&2
+    tail -n 5 "$directory/pip.log" >&2
+    echo "bench-peers: cannot install the peers with pip; no comparison is possible" >&2
     exit 1
 fi
-"$room/venv/bin/python" "$here/peers.py" "$DUOLOG" "$BENCH" "$room" "${1:-300}" "$target/peers.json"
+"$directory/venv/bin/python" "$here/peers.py" "$DUOLOG" "$BENCH" "$directory" "${1:-300}" "$target/peers.json"

@@ -2,8 +2,8 @@
 # Checks the documents against the program: check.sh DUOLOG. Builds nothing; writes only to a temporary directory.
 #
 # - Runs every shell example with <!-- tested --> directly above it, each in its own directory and home; those with
-#   <!-- tested with postgres --> on a private server (duolog-postgres, beside DUOLOG).
-# - Compares read_home.py, which is written from docs/format.md alone, with `duolog sessions list`, also beside a writer.
+#   <!-- tested with postgres --> on a private server (duolog-postgres, in the directory of DUOLOG).
+# - Compares read_home.py, which is written from docs/format.md alone, with `duolog sessions list`, also during writes.
 # - Compares the columns in docs/format.md with the schema, checks that every named test exists and every link has a target.
 set -uo pipefail
 
@@ -188,7 +188,7 @@ same_lines() {
 }
 check "it prints the same lines as duolog" same_lines
 
-beside_a_writer() {
+during_writes() {
   seq 1 20000 | sed 's/.*/{"n":&}/' > "$work/input"
   duolog log append --session busy --each --quiet < "$work/input" &
   local writer=$!
@@ -198,7 +198,7 @@ beside_a_writer() {
   while [ "$running" = 1 ] && [ "$looks" -lt 200 ]; do
     kill -0 "$writer" 2>/dev/null || running=0
     if read_home.py "$DUOLOG_HOME" busy --last 1000000 > "$work/seen" 2> "$work/notes"; then
-      # The output is a prefix of the input, in whole lines.
+      # The output is a prefix of the input, in complete lines.
       head -c "$(stat -c %s "$work/seen")" "$work/input" | cmp - "$work/seen" || return
       [ ! -s "$work/seen" ] || [ "$(tail -c 1 "$work/seen" | od -An -tx1 | tr -d ' ')" = 0a ] || return
       looks=$((looks + 1))
@@ -211,7 +211,7 @@ beside_a_writer() {
   trap - EXIT
   read_home.py "$DUOLOG_HOME" busy --last 1000000 | cmp - "$work/input"
 }
-check "it reads whole lines beside a writer" beside_a_writer
+check "it reads complete lines during writes" during_writes
 check "they count the same after that" same_counts
 
 refuses() {

@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 def open_state(state):
-    """Opens state.db read-only, beside writers, and checks its lineage and version."""
+    """Opens state.db read-only, while others may write, and checks its lineage and version."""
     path = state / "state.db"
     if not path.is_file():
         raise Refused(f"there is no home at {state}", 4)

@@ -1,4 +1,4 @@
-//! Files by bare system calls.
+//! Files with bare system calls.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 /// The name of every bare file.
 pub const NAME: &str = "bare.jsonl";
 
-/// A file that is appended to with nothing around it.
+/// A file that is appended to with bare system calls.
 pub struct Bare {
     dir: File,
     file: File,
@@ -25,12 +25,12 @@ impl Bare {
         Self { dir: File::open(dir).expect("a directory"), file, path }
     }
 
-    /// One write.
+    /// Writes once.
     pub fn write(&self, bytes: &[u8]) {
         assert_eq!(rustix::io::write(&self.file, bytes).expect("written"), bytes.len());
     }
 
-    /// Lock, stat, write, unlock: the least that several writers need.
+    /// Locks, stats, writes and unlocks: the minimum for several writers.
     pub fn append(&self, bytes: &[u8]) {
         self.file.try_lock().expect("locked");
         let stat = rustix::fs::statat(&self.dir, NAME, AtFlags::SYMLINK_NOFOLLOW).expect("a file");
@@ -39,7 +39,7 @@ impl Bare {
         self.file.unlock().expect("unlocked");
     }
 
-    /// Lock, stat, write, unlock and sync.
+    /// Locks, stats, writes, unlocks and syncs.
     pub fn append_synced(&self, bytes: &[u8]) {
         self.append(bytes);
         rustix::fs::fdatasync(&self.file).expect("synced");
@@ -48,11 +48,11 @@ impl Bare {
     /// Asserts that another file has the same content.
     pub fn assert_same(&self, other: &Path) {
         let (ours, theirs) = (std::fs::read(&self.path).expect("read"), std::fs::read(other).expect("read"));
-        assert!(ours == theirs, "{} differs from what was written", other.display());
+        assert!(ours == theirs, "{} differs from the bare file", other.display());
     }
 }
 
-/// The checks that a line of unknown text needs, by serde_json alone.
+/// Checks a line of unknown text with serde_json alone.
 pub fn check(line: &[u8]) {
     let text = std::str::from_utf8(line).expect("UTF-8");
     serde_json::from_slice::<IgnoredAny>(text.as_bytes()).expect("JSON");
@@ -70,7 +70,7 @@ pub fn for_each_line(path: &Path, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u
         }
         let read = file.read(&mut buffer[held..]).expect("read");
         if read == 0 {
-            assert_eq!(held, 0, "the last line is whole");
+            assert_eq!(held, 0, "the last line is complete");
             return;
         }
         let (mut start, end) = (0, held + read);
@@ -83,7 +83,7 @@ pub fn for_each_line(path: &Path, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u
     }
 }
 
-/// The checks that a reader makes of a line: UTF-8, no NUL, an object by its braces.
+/// Checks a line as a reader does: UTF-8, no NUL, braces of an object.
 pub fn is_readable(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok()
         && memchr::memchr(0, line).is_none()
@@ -91,7 +91,7 @@ pub fn is_readable(line: &[u8]) -> bool {
         && line.last() == Some(&b'}')
 }
 
-/// Hashes every file beneath a directory with BLAKE3. Returns the sum of their sizes.
+/// Hashes every file below a directory with BLAKE3. Returns the sum of their sizes.
 pub fn hash_all(dir: &Path) -> u64 {
     let (mut bytes, mut buffer) = (0, vec![0; 1 << 20]);
     for entry in dir.read_dir().expect("a directory").flatten() {

@@ -1,4 +1,4 @@
-//! Where a run works, and how large it is.
+//! The environment of a run: its directory and its size.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,58 +7,59 @@ use duolog::sessions::Session;
 use duolog::{Home, Store, StoreOptions};
 use tempfile::TempDir;
 
-/// One run of this program.
+/// The environment of a run.
 pub struct Bench {
-    /// Small, once, and no time is judged.
+    /// Small, once, and without verdicts about times.
     pub smoke: bool,
-    /// The file system that it works on.
+    /// The file system of its directory.
     pub file_system: String,
-    room: TempDir,
+    directory: TempDir,
     binary: PathBuf,
 }
 
 impl Bench {
     /// Creates a directory in `dir` that is removed when the run ends.
     pub fn new(smoke: bool, dir: Option<&Path>, binary: Option<PathBuf>) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
+        let program = std::env::current_exe().map_err(|error| format!("cannot find this binary: {error}"))?;
         let dir = dir.or(program.parent()).unwrap_or(Path::new("."));
         let failed = |error: &dyn std::fmt::Display| format!("cannot work in {}: {error}", dir.display());
         let file_system = file_system(dir).map_err(|error| failed(&error))?;
         if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
-            return Err(failed(&format!("it is on {file_system}, where a sync costs nothing; name another by --dir")));
+            return Err(failed(&format!("it is on {file_system}, where a sync costs nothing; use --dir")));
         }
-        let room = tempfile::Builder::new().prefix("duolog-bench-").tempdir_in(dir).map_err(|error| failed(&error))?;
+        let directory =
+            tempfile::Builder::new().prefix("duolog-bench-").tempdir_in(dir).map_err(|error| failed(&error))?;
         let binary = binary.unwrap_or_else(|| program.with_file_name("duolog"));
-        Ok(Self { smoke, file_system, room, binary })
+        Ok(Self { smoke, file_system, directory, binary })
     }
 
-    /// A new directory. It is removed after the workload.
-    pub fn room(&self) -> PathBuf {
-        tempfile::tempdir_in(self.room.path()).expect("a directory").keep()
+    /// Creates a directory, which is removed after the workload.
+    pub fn new_dir(&self) -> PathBuf {
+        tempfile::tempdir_in(self.directory.path()).expect("a directory").keep()
     }
 
     /// Removes the directories of a workload.
     pub fn clear(&self) {
-        for entry in self.room.path().read_dir().expect("a directory").flatten() {
+        for entry in self.directory.path().read_dir().expect("a directory").flatten() {
             std::fs::remove_dir_all(entry.path()).expect("removed");
         }
     }
 
-    /// How many, or how large: in full, or for smoke.
+    /// Returns the number or size for a full run or for a smoke run.
     pub fn size<N>(&self, full: N, small: N) -> N {
         if self.smoke { small } else { full }
     }
 
-    /// The `duolog` command; an error if it is not built.
+    /// Returns the path of the `duolog` command. Returns an error if it is not built.
     pub fn duolog(&self) -> Result<PathBuf, String> {
         let is_there = self.binary.is_file();
         is_there.then(|| self.binary.clone()).ok_or_else(|| {
-            format!("{} is not built: cargo build --release -p duolog-cli, or --binary", self.binary.display())
+            format!("{} is not built: run cargo build --release -p duolog-cli, or use --binary", self.binary.display())
         })
     }
 }
 
-/// Looks for a program; an error if it is not installed.
+/// Returns an error if a program is not installed.
 pub fn tool(name: &str) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -71,30 +72,30 @@ pub fn finish(command: &mut Command) {
     assert!(ended.success(), "{command:?}: {ended}");
 }
 
-/// The profile of this program.
+/// The build profile of this program.
 pub const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
 
-/// Opens the store of a directory, without a thread of its own.
+/// Opens the store of a directory, without a background thread.
 pub fn store_in(directory: &Path) -> Store {
     Store::open(options_in(directory).one_shot()).expect("a store")
 }
 
-/// How to open the store of a directory.
+/// Returns the options that open the store of a directory.
 pub fn options_in(directory: &Path) -> StoreOptions {
     StoreOptions::at(Home::beneath(&directory.join("home")))
 }
 
-/// The database of a directory's store.
+/// Returns the database of a directory's store.
 pub fn database_in(directory: &Path) -> PathBuf {
     directory.join("home/state/state.db")
 }
 
-/// The file of a session's log.
+/// Returns the file of a session's log.
 pub fn log_file(store: &Store, session: &Session) -> PathBuf {
     store.home().state.join(&session.log_path)
 }
 
-/// The file system of a directory, by name if it is a common one.
+/// Returns the file system of a directory, by name if it is a common one.
 fn file_system(dir: &Path) -> std::io::Result<String> {
     Ok(match rustix::fs::statfs(dir)?.f_type as u32 {
         0x0102_1994 => "tmpfs".to_owned(),

@@ -1,21 +1,21 @@
-//! Text to search: passages of this project's code and prose, with rare words at about the rate that published code has
-//! them, which is two new ones in a thousand bytes.
+//! Text to search: passages of this project's code and prose, with rare words as frequent as in published code: two new
+//! ones per thousand bytes.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// The sizes of texts, in turns: most are short, a few are what a tool printed.
+/// The sizes of texts, in turns: most are short, a few are the output of a tool.
 const SIZES: [usize; 16] = [120, 350, 600, 1100, 240, 420, 8192, 900, 280, 1600, 500, 3200, 320, 750, 2200, 5000];
 
-/// How many different rare words there are; a few are common among them, as in any language.
+/// The number of different rare words; a few of them are frequent, as in any language.
 const RARE: u64 = 400_000;
 
-/// The bytes of a passage after which a rare line follows.
+/// The size of a passage after which a rare line follows.
 const PASSAGE_BYTES: usize = 600;
 
-/// Makes texts, the same in every run on the same sources.
+/// Generates texts, the same in every run on the same sources.
 pub struct Corpus {
     files: Vec<String>,
     state: u64,
@@ -43,11 +43,11 @@ impl Corpus {
         for folder in ["crates", "docs"] {
             read_below(&root.join(folder), &mut files);
         }
-        assert!(files.len() > 100, "the sources are where they were when this was built");
+        assert!(files.len() > 100, "the sources are where this program was built");
         Self { files, state: 0x9e37_79b9_7f4a_7c15, count: 0 }
     }
 
-    /// The next text: a passage of one file.
+    /// Returns the next text: a passage of one file.
     pub fn text(&mut self) -> String {
         let size = SIZES[self.count % SIZES.len()];
         self.count += 1;
@@ -68,7 +68,7 @@ impl Corpus {
         text
     }
 
-    /// The same text as a line of a log.
+    /// Returns the text as a line of a log.
     pub fn line(&self, text: &str) -> Vec<u8> {
         let role = if self.count.is_multiple_of(2) { "user" } else { "assistant" };
         let since = i64::try_from(self.count).expect("few texts") * 1_500_000;
@@ -77,7 +77,7 @@ impl Corpus {
         serde_json::to_vec(&line).expect("JSON")
     }
 
-    /// A path, a name and a number, as tools print them.
+    /// Appends a path, a name and a number, as tools print them.
     fn push_rare(&mut self, text: &mut String) {
         let rank = self.below(RARE).min(self.below(RARE));
         let (word, line, hash) = (syllables(rank), self.below(2_000), self.below(u64::MAX) >> 32);
@@ -95,7 +95,7 @@ impl Corpus {
     }
 }
 
-/// The text files below a folder, in the order of their names.
+/// Reads the text files below a folder, sorted by name.
 fn read_below(folder: &Path, files: &mut Vec<String>) {
     let mut entries: Vec<_> = folder.read_dir().expect("a folder").flatten().map(|entry| entry.path()).collect();
     entries.sort();
@@ -109,7 +109,7 @@ fn read_below(folder: &Path, files: &mut Vec<String>) {
     }
 }
 
-/// A word that nobody uses, for each number another.
+/// Returns a unique word for each number.
 fn syllables(mut number: u64) -> String {
     const PARTS: [&str; 16] =
         ["ka", "lo", "mir", "tan", "sel", "vor", "din", "pu", "zer", "gol", "hin", "fra", "bex", "jum", "qui", "wyn"];

@@ -1,4 +1,4 @@
-//! Databases by their bare drivers.
+//! Databases with their bare drivers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
-/// The environment variable with the address of a server, of a user that may create databases.
+/// The environment variable with the address of a server; its user must be allowed to create databases.
 pub const SERVER: &str = "DUOLOG_TEST_POSTGRES";
 
-/// A page of sessions, as both engines take it once its parameter is numbered.
+/// Reads a page of sessions, in the syntax of both engines once its parameter is numbered.
 pub const LIST_SESSIONS: &str = "SELECT s.id, s.home_id, s.created_at, s.user_id, s.name, s.scope, s.log_path, s.log_epoch, s.cwd, s.agent_name, \
      s.invocation_kind, s.source_kind, s.status, s.started_at, s.updated_at, s.ended_at, c.events, c.bytes, c.last_at \
      FROM sessions s LEFT JOIN catalog c ON c.session_id = s.id WHERE s.deleted_at IS NULL \
      ORDER BY s.updated_at DESC, s.id DESC LIMIT 21";
 
-/// The line that tells of a transition of a run, put into the outbox.
+/// Inserts the line about a transition of a run into the outbox.
 pub const TELL: &str = "INSERT INTO outbox_lines (home_id, session_id, seq, uuid, epoch, floor, created_at, line) \
     SELECT s.home_id, s.id, COALESCE((SELECT o.seq + 1 FROM outbox_lines o \
     WHERE o.home_id = s.home_id AND o.session_id = s.id ORDER BY o.seq DESC LIMIT 1), 0), ?2, s.log_epoch, \
     CASE WHEN c.epoch = s.log_epoch THEN c.position ELSE 0 END, ?3, ?4 \
     FROM sessions s LEFT JOIN catalog c ON c.session_id = s.id WHERE s.id = ?1 AND s.deleted_at IS NULL";
 
-/// An id that no row has yet, as text.
+/// Returns a new id as text.
 pub fn new_id() -> String {
     MessageId::new().to_string()
 }
 
-/// The pages by which the write-ahead log grows before they are moved, and from which on the writer moves them itself.
+/// The pages by which the write-ahead log grows before a checkpoint, and from which on the writer makes it itself.
 const CHECKPOINT_PAGES: i32 = 2000;
 const LOG_PAGES_MAX: i32 = 2 * CHECKPOINT_PAGES;
 
@@ -40,7 +40,7 @@ const LOG_PAGES_MAX: i32 = 2 * CHECKPOINT_PAGES;
 pub const PRAGMAS: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; \
      PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0";
 
-/// Opens a database with the settings that ours has, and the same policy of checkpoints: a thread makes them.
+/// Opens a database with the settings of ours and the same checkpoint policy: a thread makes the checkpoints.
 pub fn open(path: &Path, durability: Durability) -> Connection {
     let mut connection = Connection::open(path).expect("opens");
     let level = if durability == Durability::Power { "FULL" } else { "NORMAL" };
@@ -51,7 +51,7 @@ pub fn open(path: &Path, durability: Durability) -> Connection {
     let beside = Connection::open(path).expect("opens");
     std::thread::spawn(move || {
         while asked.recv().is_ok() {
-            // A reader or a writer may keep pages from being moved; the next growth tries again.
+            // A reader or a writer may block the checkpoint; the next growth tries again.
             let _ = beside.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
     });
@@ -65,7 +65,7 @@ pub fn open(path: &Path, durability: Durability) -> Connection {
             if pages >= LOG_PAGES_MAX {
                 wal.checkpoint()?;
             } else {
-                // One that is pending moves these pages too.
+                // A pending checkpoint includes these pages.
                 let _ = ask.try_send(());
             }
         }
@@ -90,10 +90,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates a database; an error if no server is named.
+    /// Creates a database. Returns an error if there is no server.
     pub fn start() -> Result<Arc<Self>, String> {
         let server = std::env::var(SERVER)
-            .map_err(|_| format!("no PostgreSQL server is named in {SERVER}: run by duolog-postgres run -- …"))?;
+            .map_err(|_| format!("{SERVER} is not set: use duolog-postgres run -- duolog-bench …"))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let keeper = connect(&runtime, &server.parse().expect("the address of a server"));
@@ -115,7 +115,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
         if let Err(error) = self.runtime.block_on(self.keeper.batch_execute(&drop)) {
-            eprintln!("duolog-bench: {} is left on the server: {error}", self.name);
+            eprintln!("duolog-bench: cannot drop {} on the server: {error}", self.name);
         }
     }
 }
@@ -128,19 +128,19 @@ fn connect(runtime: &Runtime, config: &Config) -> Client {
     })
 }
 
-/// A connection by the bare driver.
+/// A connection with the bare driver.
 pub struct Driver {
     client: Client,
     server: Arc<Server>,
 }
 
 impl Driver {
-    /// Prepares a statement whose parameters are written `?1`.
+    /// Prepares a statement with parameters such as `?1`.
     pub fn prepare(&self, text: &str) -> Statement {
         self.server.runtime.block_on(self.client.prepare(&text.replace('?', "$"))).expect("prepares")
     }
 
-    /// Runs a statement in a transaction of its own: one round trip.
+    /// Runs a statement in its own transaction: one round trip.
     pub fn execute(&self, statement: &Statement, values: &[&(dyn ToSql + Sync)]) -> u64 {
         self.server.runtime.block_on(self.client.execute(statement, values)).expect("runs")
     }

@@ -1,17 +1,17 @@
-//! What is written: events of 200 bytes to 8 KiB, the same in every run.
+//! Generated events of 200 bytes to 8 KiB, the same in every run.
 
 use std::borrow::Cow;
 
 use duolog::{Batch, Durability, Store};
 use serde::{Deserialize, Serialize};
 
-/// The sizes of the mix, in turns: most events are short, a few carry a tool's output.
+/// The sizes of the mix, in turns: most events are short, a few have a tool's output.
 const SIZES: [usize; 16] = [200, 350, 600, 1100, 240, 420, 8192, 900, 280, 1600, 500, 3200, 320, 750, 2200, 5000];
 
-/// The one line of logs that are many.
+/// The only line of logs in workloads with many logs.
 pub const LINE: &[u8] = br#"{"type":"user","message":{"role":"user","content":"What is the plan?"}}"#;
 
-/// An event as an agent would write it.
+/// An event of an agent.
 #[derive(Serialize, Deserialize)]
 pub struct Event<'a> {
     #[serde(rename = "type", borrow)]
@@ -32,7 +32,7 @@ pub struct Message<'a> {
     pub content: Cow<'a, str>,
 }
 
-/// The event with this number.
+/// Returns the event with this number.
 pub fn event(ord: usize) -> Event<'static> {
     let kind = if ord.is_multiple_of(2) { "user" } else { "assistant" };
     let mut event = Event {
@@ -43,11 +43,11 @@ pub fn event(ord: usize) -> Event<'static> {
         usage: [1200, 345],
     };
     let around = serde_json::to_string(&event).expect("JSON").len();
-    let room = SIZES[ord % SIZES.len()].saturating_sub(around);
-    // Words, quotes and newlines: what serialises needs a few escapes, as real text does. An escape is two bytes.
+    let size = SIZES[ord % SIZES.len()].saturating_sub(around);
+    // Words, quotes and newlines: serialised text needs a few escapes, as real text does. An escape is two bytes.
     let text = "let plan = \"read, then write\";\nThe agent looked at the file and went on with it. ";
-    let mut content = String::with_capacity(room);
-    let mut left = room;
+    let mut content = String::with_capacity(size);
+    let mut left = size;
     for c in text.chars().cycle() {
         let width = if matches!(c, '"' | '\n') { 2 } else { 1 };
         if left < width {
@@ -60,7 +60,7 @@ pub fn event(ord: usize) -> Event<'static> {
     event
 }
 
-/// So many batches of so many events each, serialised.
+/// Returns `count` batches of `lines` serialised events each.
 pub fn batches(count: usize, lines: usize) -> Vec<Batch> {
     let batch = |number| {
         let mut batch = Batch::default();
@@ -72,12 +72,12 @@ pub fn batches(count: usize, lines: usize) -> Vec<Batch> {
     (0..count).map(batch).collect()
 }
 
-/// The lines of a batch, without their newlines.
+/// Returns the lines of a batch, without their newlines.
 pub fn lines_of(batch: &Batch) -> Vec<&[u8]> {
     batch.lines().map(|line| &batch.as_bytes()[line.start..line.end - 1]).collect()
 }
 
-/// A batch of one line.
+/// Returns a batch of one line.
 pub fn batch_of(line: &[u8]) -> Batch {
     let mut batch = Batch::default();
     batch.push(line).expect("a line");

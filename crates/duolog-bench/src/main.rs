@@ -1,23 +1,22 @@
-//! Benchmarks of public calls against bare code: `duolog-bench [--smoke] [--only NAME]… [--json FILE] [--docs FILE]`.
+//! Benchmarks of public calls against bare code.
 //!
-//! Every figure is a ratio of two measurements of the same run, taken in turns, so that a busy machine slows both. Ours is
-//! a public call of the `duolog` crate or the `duolog` command; the limit is the best bare code for the same job. Each
-//! figure has three runs. The smoke form runs each workload once, small, and asserts that its results are right, never
-//! how long anything took.
+//! Every benchmark is a ratio of two measurements of the same run, taken in turns, so that a busy machine slows both.
+//! Ours is a public call of the `duolog` crate or the `duolog` command; the limit is the best bare code for the same
+//! job. Each benchmark has three runs. `--smoke` runs each workload once, small, and checks its results, but no time.
 //!
-//! `measure` takes turns, `figure` judges, `report` prints and writes, `bench` is where a run works, `events` and
-//! `corpus` are what is written, `bare` and `database` the other side, `peers` our side beside other libraries; `work/`
-//! has one file per workload.
+//! `measure` takes turns, `benchmark` compares with the target, `report` prints and writes, `bench` is the environment
+//! of a run, `events` and `corpus` are its input, `bare` and `database` the other side, `peers` our side in comparisons
+//! with other libraries; `work/` has one file per workload.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod bare;
 mod bench;
+mod benchmark;
 mod corpus;
 mod database;
 mod events;
-mod figure;
 mod measure;
 mod peers;
 mod report;
@@ -32,13 +31,14 @@ use report::Report;
 const USAGE: &str = "duolog-bench [--smoke] [--only NAME]… [--json FILE] [--docs FILE] [--dir DIR] [--binary PATH]
 duolog-bench --from FILE [--docs FILE]
 
-  --smoke        run each workload once and small: results are checked, times are not
-  --only NAME    only the figures whose name contains NAME
-  --json FILE    write the figures as JSON
-  --docs FILE    replace the generated part of this document by the figures
-  --from FILE    take the figures from this JSON and measure nothing
-  --dir DIR      work in a temporary directory in DIR [default: beside this program]; DIR must not be in memory
-  --binary PATH  the duolog command [default: the one beside this program]
+  --smoke        run each workload once and small: check results, not times
+  --only NAME    run only the benchmarks whose name contains NAME
+  --json FILE    write the results as JSON
+  --docs FILE    replace the generated part of this document
+  --from FILE    read the results from this JSON instead of measuring
+  --dir DIR      directory for temporary files, not in memory [default: the directory of this binary]
+  --binary PATH  duolog command [default: duolog in the directory of this binary]
+  -h, --help     print this usage
 
 workloads:";
 
@@ -72,21 +72,21 @@ impl Args {
         }
         let measures = args.from.is_none();
         if let Some(name) = args.only.iter().find(|name| !work::ALL.iter().any(|(of, _)| may_have(of, name))) {
-            return Err(format!("no workload has a figure {name}"));
+            return Err(format!("no workload has a benchmark {name}"));
         }
         if args.docs.is_some() && measures && (args.smoke || !args.only.is_empty() || PROFILE != "release") {
-            return Err("--docs needs all figures of a release build".to_owned());
+            return Err("--docs needs all benchmarks of a release build".to_owned());
         }
         Ok(args)
     }
 
-    /// Returns true if the figure of this name was asked for.
+    /// Returns true if the benchmark of this name was requested.
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| name.contains(only))
     }
 }
 
-/// Returns true if a workload may have a figure whose name contains `only`.
+/// Returns true if a workload may have a benchmark whose name contains `only`.
 fn may_have(workload: &str, only: &str) -> bool {
     only.split_once('/').map_or(workload.contains(only), |(of, _)| of == workload)
 }
@@ -98,25 +98,34 @@ fn main() -> ExitCode {
             work::append::child(Path::new(home), count.parse().expect("a number"));
             return ExitCode::SUCCESS;
         }
-        [peers::CHILD, case, room, items] => {
-            peers::child(case, Path::new(room), Path::new(items));
+        [peers::CHILD, case, directory, items] => {
+            peers::child(case, Path::new(directory), Path::new(items));
             return ExitCode::SUCCESS;
         }
         [work::follow::CHILD, side, at] => work::follow::child(side, Path::new(at)),
         _ => {}
     }
+    if given.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
     match Args::parse(given.into_iter()).and_then(|args| run(&args)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            let names: Vec<&str> = work::ALL.iter().map(|(name, _)| *name).collect();
-            eprintln!("duolog-bench: {message}\n\n{USAGE} {}", names.join(" "));
+            eprintln!("duolog-bench: {message}\n\n{}", usage());
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs what was asked for. Returns false if a figure was missed or not measured.
+/// Returns the usage with the names of the workloads.
+fn usage() -> String {
+    let names: Vec<&str> = work::ALL.iter().map(|(name, _)| *name).collect();
+    format!("{USAGE} {}", names.join(" "))
+}
+
+/// Measures or reads a report, and writes it. Returns false if a target was missed or a benchmark was not measured.
 fn run(args: &Args) -> Result<bool, String> {
     let report = match &args.from {
         Some(path) => {
@@ -144,12 +153,12 @@ fn measure(args: &Args) -> Result<Report, String> {
             continue;
         }
         let mut cases = workload(&bench);
-        cases.retain(|case| args.wants(&case.figure.name));
+        cases.retain(|case| args.wants(&case.benchmark.name));
         for _ in 0..bench.size(RUNS, 1) {
             cases.iter_mut().for_each(measure::Case::run);
         }
         for case in cases {
-            report.add(case.figure);
+            report.add(case.benchmark);
         }
         bench.clear();
     }
@@ -157,5 +166,5 @@ fn measure(args: &Args) -> Result<Report, String> {
     Ok(report)
 }
 
-/// The runs of every figure.
+/// The number of runs of every benchmark.
 const RUNS: usize = 3;

@@ -1,15 +1,15 @@
-//! Measuring two sides in turns, and summing up the rounds of a run.
+//! Measures two sides in turns, and combines the rounds of a run.
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::figure::{Compares, Figure, Run, Table, Target, Unit};
+use crate::benchmark::{Benchmark, Compares, Run, Table, Target, Unit};
 
-/// A figure that can be measured, once for each run.
+/// A benchmark that can be measured, once per run.
 pub struct Case {
-    /// The figure, without runs.
-    pub figure: Figure,
+    /// The benchmark, without runs.
+    pub benchmark: Benchmark,
     measure: Result<Box<dyn FnMut() -> Rounds>, String>,
 }
 
@@ -21,40 +21,40 @@ pub struct Rounds {
 }
 
 impl Case {
-    /// The cost of ours in units of the limit.
+    /// Compares the cost of ours with that of the limit.
     pub fn cost(name: &str, what: &str, target: Target, measure: impl FnMut() -> Rounds + 'static) -> Self {
-        Self { figure: Figure::new(name, what, Table::Limits, target), measure: Ok(Box::new(measure)) }
+        Self { benchmark: Benchmark::new(name, what, Table::Limits, target), measure: Ok(Box::new(measure)) }
     }
 
-    /// The speed of ours in units of the limit.
+    /// Compares the speed of ours with that of the limit.
     pub fn speed(name: &str, what: &str, target: Target, measure: impl FnMut() -> Rounds + 'static) -> Self {
-        Self::cost(name, what, target, measure).with(|figure| figure.compares = Compares::Speed)
+        Self::cost(name, what, target, measure).with(|benchmark| benchmark.compares = Compares::Speed)
     }
 
-    /// The cost of a call with much stored in units of the same call with little stored.
+    /// Compares the cost of a call on much stored data with that on little.
     pub fn growth(name: &str, what: &str, target: Target, measure: impl FnMut() -> Rounds + 'static) -> Self {
-        Self::cost(name, what, target, measure).with(|figure| figure.table = Table::Growth)
+        Self::cost(name, what, target, measure).with(|benchmark| benchmark.table = Table::Growth)
     }
 
-    /// A time that is judged by a fixed bound. `measure` returns the nanoseconds of each round.
+    /// Compares a time with a fixed bound. `measure` returns the nanoseconds of each round.
     pub fn bound(name: &str, what: &str, milliseconds: f64, mut measure: impl FnMut() -> Vec<f64> + 'static) -> Self {
         let rounds = move || {
             let ours = measure();
             Rounds { limit: vec![milliseconds * 1e6; ours.len()], ours }
         };
-        Self::cost(name, what, Target::Bound, rounds).with(|figure| figure.table = Table::Bounds)
+        Self::cost(name, what, Target::Bound, rounds).with(|benchmark| benchmark.table = Table::Bounds)
     }
 
-    /// A count instead of a time. `measure` returns ours and the limit.
+    /// Compares counts instead of times. `measure` returns ours and the limit.
     pub fn count(name: &str, what: &str, target: Target, mut measure: impl FnMut() -> (f64, f64) + 'static) -> Self {
         let rounds = move || {
             let (ours, limit) = measure();
             Rounds::of(vec![ours], vec![limit])
         };
-        Self::cost(name, what, target, rounds).with(|figure| figure.unit = Unit::Count)
+        Self::cost(name, what, target, rounds).with(|benchmark| benchmark.unit = Unit::Count)
     }
 
-    /// Fails the figure if a tool that it needs is missing.
+    /// Fails the benchmark if a tool that it needs is missing.
     pub fn needs<T>(mut self, tool: &Result<T, String>) -> Self {
         if let Err(missing) = tool {
             self.measure = Err(missing.clone());
@@ -62,27 +62,27 @@ impl Case {
         self
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Figure)) -> Self {
-        change(&mut self.figure);
+    fn with(mut self, change: impl FnOnce(&mut Benchmark)) -> Self {
+        change(&mut self.benchmark);
         self
     }
 
-    /// Measures a run and adds it to the figure.
+    /// Measures a run and adds it to the benchmark.
     pub fn run(&mut self) {
         match &mut self.measure {
             Ok(measure) => {
-                let run = measure().sum_up(self.figure.compares);
-                assert!(run.is_finite(), "{}: {run:?}", self.figure.name);
-                self.figure.runs.push(run);
+                let run = measure().sum_up(self.benchmark.compares);
+                assert!(run.is_finite(), "{}: {run:?}", self.benchmark.name);
+                self.benchmark.runs.push(run);
             }
-            Err(missing) => self.figure.failed = Some(missing.clone()),
+            Err(missing) => self.benchmark.failed = Some(missing.clone()),
         }
     }
 }
 
-/// Measures both sides in turns, after an unmeasured round of each. The side that goes first changes from round to round.
+/// Measures both sides in turns, after an unmeasured round of each. The side that goes first alternates.
 ///
-/// A round of `ours` and of `limit` does as many operations as `operations` says.
+/// `operations` are the numbers of operations in a round of `ours` and of `limit`.
 pub fn in_turns(rounds: usize, operations: (usize, usize), mut ours: impl FnMut(), mut limit: impl FnMut()) -> Rounds {
     ours();
     limit();
@@ -94,7 +94,7 @@ pub fn in_turns(rounds: usize, operations: (usize, usize), mut ours: impl FnMut(
     )
 }
 
-/// Takes in turns what both sides measured themselves.
+/// Calls both sides in turns; each measures itself and returns its time.
 pub fn timed_in_turns(rounds: usize, mut ours: impl FnMut() -> f64, mut limit: impl FnMut() -> f64) -> Rounds {
     let mut taken = Rounds::default();
     for round in 0..rounds {
@@ -109,7 +109,7 @@ pub fn timed_in_turns(rounds: usize, mut ours: impl FnMut() -> f64, mut limit: i
     taken
 }
 
-/// Returns the nanoseconds that the work took, and its result.
+/// Returns the elapsed nanoseconds and the result.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let start = Instant::now();
     let result = work();
@@ -124,13 +124,13 @@ pub fn repeat(times: usize, mut work: impl FnMut()) {
 }
 
 impl Rounds {
-    /// Rounds that were measured elsewhere.
+    /// Creates rounds from separate measurements.
     pub fn of(ours: Vec<f64>, limit: Vec<f64>) -> Self {
         assert_eq!(ours.len(), limit.len(), "a round has two sides");
         Self { ours, limit }
     }
 
-    /// The ratio is taken within each round; then the medians are taken.
+    /// Takes the ratio of each round, then the medians.
     fn sum_up(&self, compares: Compares) -> Run {
         let ratio = |(ours, limit): (&f64, &f64)| match compares {
             Compares::Cost => ours / limit,
@@ -141,7 +141,7 @@ impl Rounds {
     }
 }
 
-/// The value in the middle; the upper one of two.
+/// Returns the median; the upper one of two.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_have_as_many_turns_and_take_turns_in_going_first() {
+    fn both_sides_have_equal_turns_and_alternate() {
         let order = std::cell::RefCell::new(String::new());
         let rounds = in_turns(2, (1, 1), || order.borrow_mut().push('o'), || order.borrow_mut().push('l'));
         assert_eq!(*order.borrow(), "olollo");
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_tool_fails_the_figure() {
+    fn a_missing_tool_fails_the_benchmark() {
         let missing: Result<(), String> = Err("rg is not installed".to_owned());
         let mut case = Case::cost("a", "b", Target::Shown, Rounds::default).needs(&missing);
         case.run();
-        assert_eq!(case.figure.failed.as_deref(), Some("rg is not installed"));
-        assert!(!case.figure.is_ok());
+        assert_eq!(case.benchmark.failed.as_deref(), Some("rg is not installed"));
+        assert!(!case.benchmark.is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! Our side of a comparison with other stores of conversations, one case a process: `bench/peers/` starts it.
+//! Our side of a comparison with other stores of conversations, one process per case, started by `bench/peers/`.
 //!
-//! The store is open and what a case needs is there before the clock starts, as on the other sides. All sides begin with
-//! the same objects, and turn them into text, or text into objects, while the clock runs.
+//! The store is open and filled before the clock starts, as on the other sides. All sides start with the same objects,
+//! and serialise or parse them while the clock runs.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use crate::measure;
 /// The first argument of a process that is compared with a peer.
 pub const CHILD: &str = "--beside-peers";
 
-/// The items of a batch.
+/// The number of items in a batch.
 const BATCH: usize = 100;
-/// The sessions that are written at once.
+/// The number of sessions that are written at the same time.
 const SESSIONS: usize = 16;
 /// How often all items are loaded.
 const LOADS: usize = 5;
-/// How often a fork is made.
+/// How often a fork is created.
 const FORKS: usize = 20;
 
-/// Runs one case on the items of a file, one a line, and prints as JSON what one item, load or fork took.
-pub fn child(case: &str, room: &Path, items: &Path) {
+/// Runs one case on the items of a file, one per line, and prints the time per item, load or fork as JSON.
+pub fn child(case: &str, directory: &Path, items: &Path) {
     let text = std::fs::read_to_string(items).expect("items");
     let items: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let store = Store::open(options_in(room)).expect("a store");
+    let store = Store::open(options_in(directory)).expect("a store");
     let session = store.sessions().open_thread("bench").expect("a session").id;
     let talk = Talk { store: &store, session };
     let took = match case {
@@ -38,7 +38,7 @@ pub fn child(case: &str, room: &Path, items: &Path) {
         "load" => talk.load(&items),
         "fork" => talk.forks(&items, Durability::Power),
         "fork unsynced" => talk.forks(&items, Durability::Process),
-        _ => panic!("no case is called {case}"),
+        _ => panic!("unknown case {case}"),
     };
     println!("{took}");
     store.close().expect("closes");
@@ -57,7 +57,7 @@ impl Talk<'_> {
         self.store.sessions().items(&self.session).add(&texts, &options).expect("added");
     }
 
-    /// Each of sixteen threads adds its share to a session of its own, one by one.
+    /// Sixteen threads add items one by one, each to its own session.
     fn sixteen(&self, items: &[Value]) -> Value {
         let share = items.len() / SESSIONS;
         let session = |number: usize| self.store.sessions().open_thread(&format!("s-{number}")).expect("a session").id;
@@ -76,7 +76,7 @@ impl Talk<'_> {
         items.chunks(BATCH).for_each(|some| self.add(some, Durability::Process));
     }
 
-    /// Loads and parses them all.
+    /// Loads and parses all items.
     fn load(&self, items: &[Value]) -> Value {
         self.fill(items);
         let mut list = RawItems::default();
@@ -92,7 +92,7 @@ impl Talk<'_> {
         timed(LOADS, || (0..LOADS).for_each(|_| load()))
     }
 
-    /// Forks behind the last item.
+    /// Forks after the last item.
     fn forks(&self, items: &[Value], durability: Durability) -> Value {
         self.fill(items);
         let branches = self.store.sessions().branches(&self.session);
@@ -102,7 +102,7 @@ impl Talk<'_> {
     }
 }
 
-/// The seconds of one of `operations`.
+/// Returns the seconds per operation.
 fn timed(operations: usize, work: impl FnOnce()) -> Value {
     let (nanoseconds, ()) = measure::timed(work);
     json!({"seconds": nanoseconds / 1e9 / operations as f64})

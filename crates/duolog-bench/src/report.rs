@@ -7,93 +7,93 @@ use duolog::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Bench, PROFILE};
-use crate::figure::{Figure, Run, Table, Target, Unit};
+use crate::benchmark::{Benchmark, Run, Table, Target, Unit};
 
-/// The figures of one run, and where they come from.
+/// The results of one run.
 #[derive(Serialize, Deserialize)]
 pub struct Report {
-    /// The part of the document that it generates.
+    /// The section of the document that it generates.
     section: String,
-    /// Where and how it was measured.
+    /// The date, the build and the machine.
     measured: String,
-    /// Small, and not judged.
+    /// Small, and without verdicts.
     smoke: bool,
-    /// The figures, in order.
-    pub figures: Vec<Figure>,
+    /// The benchmarks, in order.
+    pub benchmarks: Vec<Benchmark>,
 }
 
 impl Report {
-    /// A report without figures.
+    /// Creates a report without benchmarks.
     pub fn new(bench: &Bench) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at = SystemClock.now().to_string();
         let day = at.get(..10).unwrap_or(&at);
         let measured = format!("{day}, {PROFILE} build, {cores} cores, {}", bench.file_system);
-        Self { section: "figures".to_owned(), measured, smoke: bench.smoke, figures: Vec::new() }
+        Self { section: "figures".to_owned(), measured, smoke: bench.smoke, benchmarks: Vec::new() }
     }
 
     /// Reads a report.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let text = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         serde_json::from_slice(&text).map_err(|error| format!("{} is not a report: {error}", path.display()))
     }
 
-    /// Prints where it is measured, and the column headers.
+    /// Prints the machine and the column headers.
     pub fn print_head(&self) {
         println!("duolog-bench: {}", self.measured);
         if self.smoke {
-            println!("smoke: results are checked, times are not judged");
+            println!("smoke: results are checked, times are not");
         }
         println!("{}", row(["", "ours", "limit", "ratio", "runs", "target", ""]));
     }
 
-    /// Prints a figure and adds it.
-    pub fn add(&mut self, figure: Figure) {
-        self.print(&figure);
-        self.figures.push(figure);
+    /// Prints a benchmark and adds it.
+    pub fn add(&mut self, benchmark: Benchmark) {
+        self.print(&benchmark);
+        self.benchmarks.push(benchmark);
     }
 
     /// Prints the whole report.
     pub fn print_all(&self) {
         self.print_head();
-        self.figures.iter().for_each(|figure| self.print(figure));
+        self.benchmarks.iter().for_each(|benchmark| self.print(benchmark));
         self.print_end();
     }
 
-    fn print(&self, figure: &Figure) {
-        let [ours, limit, ratio, runs, target] = cells(figure);
-        let verdict = if self.smoke && figure.failed.is_none() { "not judged" } else { figure.verdict() };
-        println!("{}", row([&figure.name, &ours, &limit, &ratio, &runs, &target, verdict]));
-        if let Some(why) = &figure.failed {
+    fn print(&self, benchmark: &Benchmark) {
+        let [ours, limit, ratio, runs, target] = cells(benchmark);
+        let verdict = if self.smoke && benchmark.failed.is_none() { "not checked" } else { benchmark.verdict() };
+        println!("{}", row([&benchmark.name, &ours, &limit, &ratio, &runs, &target, verdict]));
+        if let Some(why) = &benchmark.failed {
             println!("    {why}");
         }
     }
 
-    /// Prints what each row compares.
+    /// Prints what each benchmark compares.
     pub fn print_end(&self) {
         println!();
-        for figure in &self.figures {
-            println!("{:31}{}", figure.name, figure.what);
+        for benchmark in &self.benchmarks {
+            println!("{:31}{}", benchmark.name, benchmark.what);
         }
     }
 
-    /// Returns false if a figure was not measured, or missed its target and is judged.
+    /// Returns false if a benchmark was not measured, or missed its target outside of a smoke run.
     pub fn is_ok(&self) -> bool {
-        self.figures.iter().all(|figure| figure.is_ok() || (self.smoke && figure.failed.is_none()))
+        self.benchmarks.iter().all(|benchmark| benchmark.is_ok() || (self.smoke && benchmark.failed.is_none()))
     }
 
-    /// Writes the report for programs.
+    /// Writes the report as JSON.
     pub fn write_json(&self, path: &Path) -> Result<(), String> {
         let written = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
         let written = written.and_then(|text| std::fs::write(path, text + "\n"));
-        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 
     /// Replaces the part of a document between the markers of this report's section.
     pub fn write_into(&self, document: &Path) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| format!("cannot generate {}: {why}", document.display());
         if self.smoke {
-            return Err(failed(&"a smoke run has no figures"));
+            return Err(failed(&"a smoke run has no results"));
         }
         let text = std::fs::read_to_string(document).map_err(|error| failed(&error))?;
         let [begin, end] = ["begin", "end"].map(|edge| format!("<!-- {} {edge} -->\n", self.section));
@@ -106,14 +106,14 @@ impl Report {
     fn markdown(&self) -> String {
         let mut text = format!("Measured: {}.\n", self.measured);
         let tables = [
-            (Table::Limits, "Beside bare code", "limit"),
+            (Table::Limits, "Against bare code", "limit"),
             (Table::Growth, "Growth", "with little"),
             (Table::Bounds, "Bounds", "bound"),
             (Table::Peers, "", "theirs"),
         ];
         for (table, title, limit) in tables {
-            let mut figures = self.figures.iter().filter(|figure| figure.table == table).peekable();
-            if figures.peek().is_none() {
+            let mut benchmarks = self.benchmarks.iter().filter(|benchmark| benchmark.table == table).peekable();
+            if benchmarks.peek().is_none() {
                 continue;
             }
             if !title.is_empty() {
@@ -121,12 +121,12 @@ impl Report {
             }
             let _ = write!(
                 text,
-                "\n| figure | what | ours | {limit} | ratio | runs | target | |\n|---|---|---|---|---|---|---|---|\n"
+                "\n| benchmark | what | ours | {limit} | ratio | runs | target | |\n|---|---|---|---|---|---|---|---|\n"
             );
-            for figure in figures {
-                let [ours, limit, ratio, runs, target] = cells(figure);
-                let verdict = figure.failed.as_deref().unwrap_or_else(|| figure.verdict());
-                let Figure { name, what, .. } = figure;
+            for benchmark in benchmarks {
+                let [ours, limit, ratio, runs, target] = cells(benchmark);
+                let verdict = benchmark.failed.as_deref().unwrap_or_else(|| benchmark.verdict());
+                let Benchmark { name, what, .. } = benchmark;
                 let _ = writeln!(
                     text,
                     "| `{name}` | {what} | {ours} | {limit} | {ratio} | {runs} | {target} | {verdict} |"
@@ -137,26 +137,26 @@ impl Report {
     }
 }
 
-/// Ours, the limit, the median ratio, the best and the worst ratio, and the target.
-fn cells(figure: &Figure) -> [String; 5] {
-    let target = match figure.target {
+/// Returns ours, the limit, the median ratio, all ratios, and the target.
+fn cells(benchmark: &Benchmark) -> [String; 5] {
+    let target = match benchmark.target {
         Target::AtMost(most) => format!("≤ {most}"),
         Target::AtLeast(least) => format!("≥ {least}"),
         Target::Bound => "≤ 1".to_owned(),
         Target::Shown => String::new(),
     };
-    let Some(Run { ours, limit, ratio }) = figure.middle() else {
+    let Some(Run { ours, limit, ratio }) = benchmark.middle() else {
         return ["", "", "", "", &target].map(str::to_owned);
     };
-    let ratios: Vec<String> = figure.runs.iter().map(|run| times(run.ratio)).collect();
-    [amount(*ours, figure.unit), amount(*limit, figure.unit), times(*ratio) + " ×", ratios.join(" · "), target]
+    let ratios: Vec<String> = benchmark.runs.iter().map(|run| times(run.ratio)).collect();
+    [amount(*ours, benchmark.unit), amount(*limit, benchmark.unit), times(*ratio) + " ×", ratios.join(" · "), target]
 }
 
 fn row([name, ours, limit, ratio, runs, target, verdict]: [&str; 7]) -> String {
     format!("{name:31}{ours:>11}{limit:>11}{ratio:>10}{runs:>24}{target:>9}  {verdict}").trim_end().to_owned()
 }
 
-/// A ratio with as many digits as say something.
+/// Formats a ratio with its significant digits.
 fn times(ratio: f64) -> String {
     if ratio < 0.05 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
 }
@@ -176,13 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_keeps_what_stands_around_the_generated_part() {
-        let room = tempfile::tempdir().expect("a directory");
-        let path = room.path().join("performance.md");
-        let mut figure = Figure::new("append/one", "ours / bare", Table::Limits, Target::AtMost(1.3));
-        figure.runs = [1.0, 1.25, 1.1].map(|ratio| Run { ours: 1e3, limit: 1e3, ratio }).to_vec();
+    fn a_document_keeps_the_text_around_the_generated_part() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("performance.md");
+        let mut benchmark = Benchmark::new("append/one", "ours / bare", Table::Limits, Target::AtMost(1.3));
+        benchmark.runs = [1.0, 1.25, 1.1].map(|ratio| Run { ours: 1e3, limit: 1e3, ratio }).to_vec();
         let section = "figures".to_owned();
-        let report = Report { section, measured: "2026-01-01".to_owned(), smoke: false, figures: vec![figure] };
+        let report = Report { section, measured: "2026-01-01".to_owned(), smoke: false, benchmarks: vec![benchmark] };
         std::fs::write(&path, "before\n<!-- figures begin -->\nold\n<!-- figures end -->\nafter\n").expect("written");
         for _ in 0..2 {
             report.write_into(&path).expect("generated");

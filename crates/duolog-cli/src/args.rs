@@ -141,9 +141,10 @@ impl Global {
 
     /// Returns the effective configuration of a home: flags override the environment, which overrides the file.
     pub fn config(&self, home: &Home) -> Result<Config, Failure> {
-        let said = Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
-        let said = said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref());
-        Ok(said.for_login(login::name().as_deref()))
+        let config =
+            Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
+        let config = config.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref());
+        Ok(config.for_login(login::name().as_deref()))
     }
 }
 

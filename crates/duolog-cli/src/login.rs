@@ -9,8 +9,8 @@ const LIST_BYTES_MAX: u64 = 1 << 20;
 
 /// Returns the login name of the user of this process; `None` if it is unknown.
 pub fn name() -> Option<String> {
-    let said = |name| env::var(name).ok().filter(|login: &String| !login.trim().is_empty());
-    listed().or_else(|| said("USER")).or_else(|| said("LOGNAME"))
+    let variable = |name| env::var(name).ok().filter(|login: &String| !login.trim().is_empty());
+    listed().or_else(|| variable("USER")).or_else(|| variable("LOGNAME"))
 }
 
 /// Returns the name in `/etc/passwd`.

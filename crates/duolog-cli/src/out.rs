@@ -29,7 +29,7 @@ pub use progress::Progress;
 pub use prose::plain;
 use screen::{Screen, styled, visible};
 pub use table::{Column, Layout, Table};
-pub use timeline::{Detail, Shown, Timeline};
+pub use timeline::{Detail, ItemContext, Timeline};
 
 use crate::args::{Color, Global, TableLayout};
 use crate::failure::{CommandResult, Ended, Failure};
@@ -108,14 +108,14 @@ pub struct Out {
     json: bool,
     color: bool,
     layout: Layout,
-    talk: Talk,
+    talk: StderrSettings,
     stdout: BufWriter<StdoutLock<'static>>,
     /// Escapes data; set if stdout is a terminal.
     screen: Option<Screen>,
 }
 
 /// The settings for stderr.
-struct Talk {
+struct StderrSettings {
     quiet: bool,
     color: bool,
 }
@@ -135,7 +135,7 @@ impl Out {
                 is_wide: global.layout == Some(TableLayout::Wide),
                 columns: (!global.columns.is_empty()).then(|| global.columns.clone()),
             },
-            talk: Talk { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
+            talk: StderrSettings { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
             stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),
             screen: io::stdout().is_terminal().then(Screen::default),
         }
@@ -319,9 +319,9 @@ impl Out {
 
     /// Returns the maximum width of tables: that of the terminal, or `COLUMNS`; `None` if there is no limit.
     fn width(&self) -> Option<u16> {
-        let said = || env::var("COLUMNS").ok()?.parse().ok();
+        let columns = || env::var("COLUMNS").ok()?.parse().ok();
         let terminal = || rustix::termios::tcgetwinsize(self.stdout.get_ref()).ok().map(|size| size.ws_col);
-        terminal().or_else(said).filter(|width| *width > 0)
+        terminal().or_else(columns).filter(|width| *width > 0)
     }
 }
 
@@ -368,12 +368,12 @@ impl Text {
 /// Prints a parse error, or the help or version, and returns the exit code.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-    let said = error.to_string();
-    let text = without_passwords(&said);
+    let message = error.to_string();
+    let text = without_passwords(&message);
     if !error.use_stderr() || !env::args_os().any(|arg| arg == "--json") {
         // Ignore write errors: a closed pipe is success.
         let shown = visible(&text);
-        let _ = if !error.use_stderr() || shown == said { error.print() } else { write!(io::stderr(), "{shown}") };
+        let _ = if !error.use_stderr() || shown == message { error.print() } else { write!(io::stderr(), "{shown}") };
         return code;
     }
     let message = refusal(&text);

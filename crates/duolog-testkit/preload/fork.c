@@ -1,5 +1,5 @@
-/* Preloaded into a test: opening a path that never exists forks the process. No safe Rust can.
- * The parent's open fails with ENOENT, the child's with EXDEV. */
+/* Preloaded into a test: opening a path that never exists forks the process, which safe Rust cannot do.
+ * The open of the parent fails with ENOENT, that of the child with EXDEV. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

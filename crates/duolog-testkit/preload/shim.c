@@ -1,24 +1,25 @@
-/* Records, fails, pauses and kills the file system calls of a program below one directory, and what it sends to a server.
+/* Records the file system calls of a program below one directory; fails, delays or stops them and its messages to a
+ * server.
  *
  * Preloaded into the real binary (LD_PRELOAD). Environment:
- *   DUOLOG_SHIM_DIR   the directory that is watched, as a canonical path
- *   DUOLOG_SHIM_LOG   the file that gets one record per call, from all processes, in the order of effect
+ *   DUOLOG_SHIM_DIR   the watched directory, as a canonical path
+ *   DUOLOG_SHIM_LOG   a file that gets one record per call, of all processes, in the order of effect
  *   DUOLOG_SHIM_PLAN  faults: "ACTION KIND SUFFIX FIRST EVERY" separated by ';'
- *   DUOLOG_SHIM_STEPS the file that gets a line "KIND NOTE PATH" per step, before it is taken; NOTE is `commit` for the
+ *   DUOLOG_SHIM_STEPS a file that gets a line "KIND NOTE PATH" before each step; NOTE is `commit` for the
  *                     header of a frame that ends a transaction in SQLite's write-ahead log, else `-`
  *   DUOLOG_SHIM_BOOT  a file that is read instead of the kernel's boot id
  *
  * ACTION  stop | kill | killafter | fail=ERRNO | short=BYTES | delay=MILLISECONDS
  * KIND    write sync truncate create unlink rename mkdir link chmod opendir lock send, `change` (all but opendir and
  *         lock) or `step` (all)
- * SUFFIX  what the path ends with, or *; the path of a socket is `server`
- * FIRST   the number of the first matching call of this process that is hit, from 1
- * EVERY   0: only that call; n: that one and every n-th after it
+ * SUFFIX  the end of the path, or *; the path of a socket is `server`
+ * FIRST   the number of the first matching call of this process to apply it to, from 1
+ * EVERY   0: only that call; n: that call and every n-th after it
  *
- * A call and its record are one step under a lock that all processes share, so the order of the records is the order
- * of the effects. A process that is stopped or killed by a plan does not hold that lock. Calls that would copy data
- * inside the kernel are refused, so that callers fall back to read and write. Memory maps are not seen: SQLite's -shm
- * is made anew by the first process that opens it.
+ * A call and its record are made under a lock that all processes share, so the order of the records is the order of
+ * the effects. A process that is stopped or killed by a plan does not hold that lock. Calls that copy data inside the
+ * kernel are refused, so that callers fall back to read and write. Memory maps are not recorded: the first process that
+ * opens SQLite's -shm rebuilds it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,7 +43,7 @@
 #include <unistd.h>
 
 enum kind {
-    CREATE = 1, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, LINK, CHMOD, SYNC, SAID, UNSUPPORTED = 99,
+    CREATE = 1, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, LINK, CHMOD, SYNC, OUTPUT, UNSUPPORTED = 99,
     OPENDIR = 100, LOCK = 101, SEND = 102
 };
 enum { SYNC_FAILED = 1, SYNC_DATA = 2 };
@@ -73,7 +74,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t plan_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 
-/* The C library's own: ours below would come back here. */
+/* The functions of the C library: those below would call this file again. */
 static long (*next(void))(long, ...) {
     static long (*found)(long, ...);
     if (!found) found = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
@@ -118,7 +119,7 @@ __attribute__((constructor)) static void begin(void) {
     if (plan) parse_plan(plan);
 }
 
-/* ---- which calls are watched ---- */
+/* ---- watched paths ---- */
 
 static void normalise(char *path) {
     char out[PATH_MAX] = "", *rest = path, *part;
@@ -170,7 +171,7 @@ static const char *of_fd(int fd, char into[PATH_MAX], struct stat *st) {
     return at;
 }
 
-/* ---- what a plan does to a call ---- */
+/* ---- applying a plan to a call ---- */
 
 static const char *name_of(int kind) {
     switch (kind) {
@@ -193,7 +194,7 @@ static void write_step(int kind, const char *note, const char *path) {
     errno = before;
 }
 
-/* Counts the call, stops or kills the process if the plan says so, and returns the plan that is left to apply. */
+/* Counts the call, stops or kills the process if planned, and returns the plan that remains to be applied. */
 static struct plan *noted(int kind, const char *note, const char *path) {
     struct plan *left = NULL;
     write_step(kind, note, path);
@@ -206,7 +207,7 @@ static struct plan *noted(int kind, const char *note, const char *path) {
         pthread_mutex_unlock(&plan_mutex);
         if (!(n == p->first || (p->every && n > p->first && (n - p->first) % p->every == 0))) continue;
         struct timespec pause = { p->value / 1000, p->value % 1000 * 1000000 };
-        /* To this thread: another could be the one that stops at once while this one goes on. */
+        /* Sent to this thread: a signal to the process could stop another thread first while this one continues. */
         if (p->action == STOP) next()(SYS_tgkill, getpid(), next()(SYS_gettid), SIGSTOP);
         else if (p->action == KILL) kill(getpid(), SIGKILL);
         else if (p->action == DELAY) nanosleep(&pause, NULL);
@@ -311,7 +312,7 @@ int openat64(int at, const char *path, int flags, ...) { MODE_OF(flags) return o
 int creat(const char *path, mode_t mode) { return opened(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, NULL, 0); }
 int creat64(const char *path, mode_t mode) { return creat(path, mode); }
 
-/* The C library has no wrapper of openat2: programs call it by its number. */
+/* The C library has no wrapper for openat2: programs call it by its number. */
 long syscall(long number, ...) {
     long a[6];
     va_list ap;
@@ -327,13 +328,13 @@ long syscall(long number, ...) {
 
 /* ---- write, truncate, sync ---- */
 
-/* A frame's header is written alone, and says how large the database is if the frame ends a transaction. */
+/* A frame's header is written separately, and holds the size of the database if the frame ends a transaction. */
 static int ends_transaction(const char *path, const struct iovec *parts, int count) {
     const unsigned char *frame = parts[0].iov_base;
     return count == 1 && parts[0].iov_len == 24 && ends_with(path, "-wal") && (frame[4] | frame[5] | frame[6] | frame[7]);
 }
 
-/* What is sent to a server is a step that a plan can hit, never recorded. */
+/* A message to a server is a step for plans, but is not recorded. */
 static struct plan *sent(int fd) {
     struct stat st;
     if (!dir_len || (!plan_count && steps_fd < 0) || fstat(fd, &st) || !S_ISSOCK(st.st_mode)) return NULL;
@@ -360,7 +361,7 @@ static ssize_t written(int fd, const struct iovec *parts, int count, off_t at) {
         count = 1;
     }
     hold();
-    struct header h = { .kind = name ? WRITE : SAID };
+    struct header h = { .kind = name ? WRITE : OUTPUT };
     if (name && !fstat(fd, &st)) {
         int flags = (int)next()(SYS_fcntl, fd, F_GETFL);
         h.ino = st.st_ino;
@@ -536,7 +537,7 @@ int fchmodat(int at, const char *path, mode_t mode, int flags) {
 }
 int chmod(const char *path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode, 0); }
 
-/* ---- locks: steps that a plan can hit, never recorded ---- */
+/* ---- locks: steps for plans, not recorded ---- */
 
 int flock(int fd, int operation) {
     char buffer[PATH_MAX];
@@ -549,7 +550,7 @@ int flock(int fd, int operation) {
     return answer;
 }
 
-/* ---- copies inside the kernel, refused below the directory ---- */
+/* ---- copies inside the kernel, refused below the watched directory ---- */
 
 static int copies(int fd) {
     char buffer[PATH_MAX];

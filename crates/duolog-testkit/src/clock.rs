@@ -1,11 +1,11 @@
-//! A clock that shows what it is told.
+//! A clock for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use duolog_types::{Clock, Timestamp};
 
-/// A clock that moves only when told to. Clones show the same time.
+/// A clock that moves only on request. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct FixedClock {
     micros: Arc<AtomicI64>,
@@ -13,17 +13,17 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
-    /// Stands still at that many microseconds after 1970.
+    /// Creates a clock that stands still at `micros` microseconds after 1970.
     pub fn at(micros: i64) -> Self {
         Self { micros: Arc::new(AtomicI64::new(micros)), tick: 0 }
     }
 
-    /// Starts there and moves one microsecond with each look, so that no two looks give the same instant.
+    /// Creates a clock that starts at `micros` and advances by one microsecond with each read.
     pub fn ticking_from(micros: i64) -> Self {
         Self { tick: 1, ..Self::at(micros) }
     }
 
-    /// Moves the clock; a negative number sets it back, as clocks of real machines are.
+    /// Moves the clock; a negative number sets it back.
     pub fn advance(&self, micros: i64) {
         self.micros.fetch_add(micros, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
-//! A disk in memory that keeps what was written apart from what was synced, and fails where it is told to.
+//! A simulated disk that keeps written and synced bytes apart, and injects faults.
 //!
-//! It is as hostile as a real one may be, and no more: a sync makes bytes durable but not the name they go by, a failed
-//! sync loses the bytes although they can still be read and although the next sync succeeds, a cut that was not synced
-//! may be undone. Locks belong to an open file, as `flock`'s do, and go with it or with its process.
+//! It does the worst that a real disk may do, and no more: a sync makes bytes durable but not their name; a failed sync
+//! loses the bytes although they can still be read and although the next sync succeeds; an unsynced truncation may be
+//! undone. Locks belong to an open file, as with `flock`, and end with it or with its process.
 
 mod content;
 mod plan;
@@ -23,7 +23,7 @@ use plan::{errno, stopped};
 
 type Hook = Arc<dyn Fn(&Call) + Send + Sync>;
 
-/// The disk, as one process sees it. Clones are the same process; [`SimDisk::process`] is another one on the same disk.
+/// The disk, as one process sees it. Clones are the same process; [`SimDisk::process`] adds another on the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -39,7 +39,7 @@ struct State {
     locks: BTreeMap<u64, Vec<Held>>,
     calls: Vec<Call>,
     at_index: BTreeMap<usize, Fault>,
-    /// How many more calls of a kind pass before one fails.
+    /// The number of calls of a kind that succeed before one fails.
     at_count: Vec<(CallKind, usize, Fault)>,
     always: BTreeMap<CallKind, Fault>,
     hook: Option<Hook>,
@@ -60,7 +60,7 @@ impl Default for SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         let root = Node::Directory { names: Names::new(), synced: Names::new() };
         Self::over(BTreeMap::from([(ROOT, root)]), ROOT + 1)
@@ -83,12 +83,12 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), process: 1 }
     }
 
-    /// This disk for the code under test.
+    /// Returns this disk for the code under test.
     pub fn as_disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.clone())
     }
 
-    /// Another process on the same disk: it lives on when this one is stopped.
+    /// Adds another process on the same disk, which continues when this one is stopped.
     #[must_use]
     pub fn process(&self) -> Self {
         let mut state = self.lock();
@@ -96,7 +96,7 @@ impl SimDisk {
         Self { state: self.state.clone(), process: state.processes }
     }
 
-    /// The number of this process; what [`Disk::holder`] tells.
+    /// Returns the id of this process, as [`Disk::holder`] returns it.
     pub fn pid(&self) -> u32 {
         self.process
     }
@@ -106,42 +106,42 @@ impl SimDisk {
         self.lock().stop(self.process);
     }
 
-    /// Whether this process was stopped.
+    /// Returns true if this process was stopped.
     pub fn has_stopped(&self) -> bool {
         self.lock().stopped.contains(&self.process)
     }
 
-    /// Every call so far, of all processes. Calls of a process that was stopped are not made, so not here.
+    /// Returns every call so far, of all processes. A stopped process makes no calls.
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
-    /// How many calls there were; the index of the next one.
+    /// Returns the number of calls so far, which is the index of the next one.
     pub fn call_count(&self) -> usize {
         self.lock().calls.len()
     }
 
-    /// The calls that changed or synced something.
+    /// Returns the calls that changed or synced something.
     pub fn mutations(&self) -> Vec<Call> {
         self.lock().calls.iter().filter(|call| call.kind.is_mutation()).cloned().collect()
     }
 
-    /// Makes the call with this index go wrong.
+    /// Makes the call with this index fail.
     pub fn fail_at(&self, index: usize, fault: Fault) {
         self.lock().at_index.insert(index, fault);
     }
 
-    /// Makes the `nth` call of a kind from now on go wrong; 0 is the next one.
+    /// Makes the `nth` call of a kind from now on fail; 0 is the next one.
     pub fn fail_kind_from(&self, kind: CallKind, nth: usize, fault: Fault) {
         self.lock().at_count.push((kind, nth, fault));
     }
 
-    /// Makes every call of a kind go wrong until [`SimDisk::heal`].
+    /// Makes every call of a kind fail until [`SimDisk::heal`].
     pub fn fail_every(&self, kind: CallKind, fault: Fault) {
         self.lock().always.insert(kind, fault);
     }
 
-    /// Forgets all faults that have not struck.
+    /// Removes all pending faults.
     pub fn heal(&self) {
         let mut state = self.lock();
         state.at_index.clear();
@@ -149,14 +149,14 @@ impl SimDisk {
         state.always.clear();
     }
 
-    /// Calls `hook` before each call, on its thread, with the disk free to be looked at.
+    /// Calls `hook` before each call, on the same thread; the hook may use the disk.
     pub fn on_call(&self, hook: Hook) {
         self.lock().hook = Some(hook);
     }
 
-    /// The disk that is found after a crash now. This one goes on as if nothing had happened.
+    /// Returns the disk that a crash leaves now. This one is not changed.
     ///
-    /// Faults, hook and trace stay here. After a loss of power everything that is left counts as synced.
+    /// Faults, hook and trace stay here. After a power loss everything that is left counts as synced.
     #[must_use]
     pub fn crash(&self, crash: Crash) -> Self {
         let state = self.lock();
@@ -167,12 +167,12 @@ impl SimDisk {
         Self::over(nodes, state.next_node)
     }
 
-    /// The bytes of a file as a reader sees them now.
+    /// Returns the bytes of a file as a reader sees them now.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.content(path.as_ref(), |content| content.written.clone())
     }
 
-    /// The permission bits of a file.
+    /// Returns the permission bits of a file.
     pub fn mode(&self, path: impl AsRef<Path>) -> Option<u32> {
         self.content(path.as_ref(), |content| content.mode)
     }
@@ -185,9 +185,9 @@ impl SimDisk {
         }
     }
 
-    /// Gives a file new bytes as an editor would that writes in place: the same file, and durable.
+    /// Replaces the bytes of a file as an editor does that writes in place: the same file, and durable.
     ///
-    /// Neither this nor the other changes from outside are calls: they are not traced and cannot fail.
+    /// This and the other changes from outside are not calls: they are not traced and cannot fail.
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         let mut state = self.lock();
         match state.find(path.as_ref()).expect("a path beneath the root") {
@@ -202,17 +202,17 @@ impl SimDisk {
         }
     }
 
-    /// Puts a new file with these bytes in the place of the old one, durably.
+    /// Replaces a file with a new one that has these bytes, durably.
     pub fn replace(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         self.lock().put(path.as_ref(), Some(bytes));
     }
 
-    /// Takes a name away, durably.
+    /// Removes a name, durably.
     pub fn remove(&self, path: impl AsRef<Path>) {
         self.lock().put(path.as_ref(), None);
     }
 
-    /// Every file there is now, by path.
+    /// Returns every file by path.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
         let mut files = BTreeMap::new();
@@ -234,7 +234,7 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call, tells the hook, and says how it is to go wrong.
+    /// Records a call, calls the hook, and returns the fault to apply.
     fn begin(&self, kind: CallKind, path: &Path, len: u64) -> io::Result<Option<Fault>> {
         let (call, hook, fault) = {
             let mut state = self.lock();
@@ -256,7 +256,7 @@ impl SimDisk {
                 self.stop();
                 Err(stopped())
             }
-            // A failed sync has an effect of its own, which the caller sees to.
+            // A failed sync has its own effect, which the caller applies.
             Some(Fault::Error(number)) if kind != CallKind::Sync => Err(errno(number)),
             other => Ok(other),
         }
@@ -294,7 +294,7 @@ impl State {
         struck.or_else(|| self.always.get(&kind).copied())
     }
 
-    /// The node at a path; none where the last name, or one on the way, is not there.
+    /// Returns the node at a path; `None` if the last name or one of its parents does not exist.
     fn find(&self, path: &Path) -> io::Result<Option<u64>> {
         let mut at = ROOT;
         for component in path.components() {
@@ -310,7 +310,7 @@ impl State {
         Ok(Some(at))
     }
 
-    /// The directory that a path's last name stands in, and that name.
+    /// Returns the parent directory of a path, and its last name.
     fn parent(&self, path: &Path) -> io::Result<(u64, OsString)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = self.find(path.parent().unwrap_or(Path::new("")))?.ok_or(io::ErrorKind::NotFound)?;
@@ -338,7 +338,7 @@ impl State {
         id
     }
 
-    /// A change from outside: directories as needed, the name durable at once.
+    /// Changes a file from outside: creates missing directories, and the name is durable at once.
     fn put(&mut self, path: &Path, bytes: Option<&[u8]>) {
         let mut at = ROOT;
         let name = path.file_name().expect("a path beneath the root");
@@ -384,7 +384,7 @@ impl Disk for SimDisk {
             (None, Open::Create) => {
                 let (parent, name) = state.parent(path)?;
                 state.names(parent)?;
-                // A new file is on the device as an empty one, if its name is.
+                // The device has a new file as an empty one, if it has its name.
                 let node = state.add(Node::File(Content::new(b"")));
                 state.names(parent)?.insert(name, node);
                 node
@@ -472,7 +472,7 @@ impl Disk for SimDisk {
         self.lock().locks.get(&of.ident.inode)?.first().map(|held| held.process)
     }
 
-    /// There is no clock here: everything is as old as can be, and no rule about age protects it.
+    /// Returns the oldest time: there is no clock here, and no rule about age may protect a file.
     fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>> {
         Ok(self.stat(path)?.map(|_| SystemTime::UNIX_EPOCH))
     }
@@ -486,7 +486,7 @@ struct SimFile {
     disk: SimDisk,
     path: PathBuf,
     node: u64,
-    /// Which opening of the file this is; locks are its own.
+    /// The id of this open file; locks belong to it.
     description: u64,
     writes: bool,
 }
@@ -497,7 +497,7 @@ impl SimFile {
     }
 
     fn may_write(&self) -> io::Result<()> {
-        // EBADF, as the system calls it.
+        // EBADF, as the system returns it.
         if self.writes { Ok(()) } else { Err(errno(9)) }
     }
 
@@ -575,7 +575,7 @@ impl DiskFile for SimFile {
         self.begin(CallKind::Lock, 0)?;
         let mut state = self.disk.lock();
         let held = state.locks.entry(self.node).or_default();
-        // As `flock` does it: a lock that is changed is given back first, and lost if the new one cannot be had.
+        // As with `flock`: a lock that is changed is released first, and lost if the new one is not available.
         held.retain(|held| held.description != self.description);
         if held.iter().any(|held| lock == Lock::Exclusive || held.lock == Lock::Exclusive) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! A state of one's own on either engine: what every test of rows runs on, twice.
+//! A private home and state on either engine.
 
 use std::path::Path;
 
@@ -7,56 +7,56 @@ use tempfile::TempDir;
 
 use crate::postgres::{Database, Shared};
 
-/// A place for one home and its state, which goes with the test.
+/// A temporary home and its state, removed when dropped.
 pub struct Place {
     home: TempDir,
-    /// Where the state is, if it is not in the home.
+    /// The PostgreSQL database of the state; none for SQLite.
     database: Option<Database>,
 }
 
 impl Place {
-    /// A home whose state is in SQLite.
+    /// Creates a home with its state in SQLite.
     pub fn sqlite() -> Self {
         Self { home: tempfile::tempdir().expect("a directory"), database: None }
     }
 
-    /// A home whose state is in a database of its own, on the PostgreSQL that all tests share.
+    /// Creates a home with its state in a new database of the shared PostgreSQL server.
     pub fn postgres() -> Self {
         let database = Shared::get().and_then(crate::postgres::Access::create_database);
         let database = database.unwrap_or_else(|error| panic!("a database: {error}"));
         Self { database: Some(database), ..Self::sqlite() }
     }
 
-    /// The home's directory.
+    /// Returns the directory of the home.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The database on the server, where there is one.
+    /// Returns the PostgreSQL database; `None` for SQLite.
     pub fn database(&self) -> Option<&Database> {
         self.database.as_ref()
     }
 
-    /// The state's address.
+    /// Returns the address of the state.
     pub fn address(&self) -> Address {
         let url = self.database.as_ref().map_or_else(|| "sqlite:".to_owned(), Database::url);
         url.parse::<StoreAddress>().expect("an address").or_in(self.home())
     }
 
-    /// How to open it.
+    /// Returns the options that open the state.
     pub fn options(&self) -> OpenState {
         OpenState::address(self.address())
     }
 
-    /// Opens it.
+    /// Opens the state.
     pub fn open(&self) -> State {
         State::open(self.options()).unwrap_or_else(|error| panic!("{error}: {error:?}"))
     }
 }
 
-/// Makes two tests of each function: one for either engine.
+/// Generates two tests of each function, one per engine.
 ///
-/// A function that is left out is never called, and the lints say so.
+/// A function that is not listed is unused code, and the compiler warns about it.
 #[macro_export]
 macro_rules! on_both_engines {
     ($($name:ident),+ $(,)?) => {

@@ -1,11 +1,11 @@
-//! A private PostgreSQL server for tests: real processes on a real disk, gone with whoever started it.
+//! A private PostgreSQL server for tests: real processes on a real disk, removed when the process that started it ends.
 //!
-//! [`Server`] is one server with a fresh data directory. [`Shared`] is the one that the tests of a run have in common.
-//! [`Access`] is what both lend: databases, roles and SQL, as the superuser. [`Proxy`] stands between a client and a
-//! server and cuts, stalls or rewrites what passes.
+//! [`Server`] is one server with a new data directory. [`Shared`] is the server that the tests of a run share.
+//! [`Access`] gives both their databases, roles and SQL, as the superuser. [`Proxy`] is a proxy between a client and a
+//! server that cuts, stalls or rewrites messages.
 //!
-//! Durability settings stay on, and the default collation is a language's, not that of bytes, as on most real servers:
-//! a test must not pass here and fail there.
+//! Durability settings stay on, and the default collation is that of a language, not of bytes, as on most real servers:
+//! a test that passes here must not fail there.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub use small::SmallDisk;
 use binaries::Binaries;
 use place::{Place, Postmaster};
 
-/// What every server of ours is told. Durability is not here: it stays as PostgreSQL has it.
+/// The settings of every test server. Durability settings keep PostgreSQL's defaults.
 const SETTINGS: &[(&str, &str)] = &[
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_directories", ""),
@@ -47,20 +47,20 @@ const SETTINGS: &[(&str, &str)] = &[
     ("jit", "off"),
     ("timezone", "UTC"),
     ("log_timezone", "UTC"),
-    // What a killed server leaves behind then lies in its directory, and goes with it.
+    // The shared memory of a killed server is in its directory then, and is removed with it.
     ("dynamic_shared_memory_type", "mmap"),
 ];
 
-/// A small disk must not be full of the log of writes from the start.
+/// The write-ahead log must not fill a small disk from the start.
 const SMALL_SETTINGS: [(&str, &str); 2] = [("min_wal_size", "2MB"), ("max_wal_size", "8MB")];
 
-/// How long a server may take to start or stop on a machine that is busy with other tests.
+/// The time for a server to start or stop on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How often another port is taken when somebody else was faster.
+/// The maximum number of ports to try if another process takes them first.
 const PORTS_MAX: u32 = 10;
 
-/// How to start a server.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
     connections: u32,
@@ -75,14 +75,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets how many connections the server takes, three of which it keeps for its superuser.
+    /// Sets the maximum number of connections; three of them are reserved for the superuser.
     #[must_use]
     pub fn connections(mut self, count: u32) -> Self {
         self.connections = count;
         self
     }
 
-    /// Adds lines of `postgresql.conf`; they win over ours.
+    /// Adds lines to `postgresql.conf`, which override the defaults above.
     #[must_use]
     pub fn settings(mut self, settings: &[(&str, &str)]) -> Self {
         self.settings.extend(settings.iter().copied().map(owned));
@@ -96,12 +96,12 @@ impl Options {
         self
     }
 
-    /// Makes a data directory and starts a server on it.
+    /// Creates a data directory and starts a server on it.
     pub fn start(&self) -> Result<Server> {
         self.start_on(free_port)
     }
 
-    /// Takes one port after the other until there is one that nobody else took first.
+    /// Tries one port after the other until no other process has taken it.
     fn start_on(&self, mut next_port: impl FnMut() -> Result<u16>) -> Result<Server> {
         let binaries = Binaries::find()?;
         let place = Place::take()?;
@@ -127,7 +127,8 @@ impl Options {
         Err(Error::PortTaken { tries: PORTS_MAX })
     }
 
-    /// Makes the data directory. What initdb wrote is not synced: only the machine's end could lose it, and the test too.
+    /// Creates the data directory without a sync: only a power loss could lose its files, and it would end the test
+    /// too.
     fn init(&self, binaries: &Binaries, place: &Place, password: &str) -> Result<()> {
         let file = place.hand_over("password", password)?;
         let mut initdb: Command = place.command(&binaries.initdb());
@@ -156,10 +157,10 @@ impl Options {
     }
 }
 
-/// A running server with a data directory of its own. Dropping it stops the server and removes the directory.
+/// A running server with its own data directory. Dropping it stops the server and removes the directory.
 ///
-/// When its starter dies, even by SIGKILL, the kernel stops the server, and the next start of any other removes what is
-/// left of the directory.
+/// If the process that started it dies, even by SIGKILL, the kernel stops the server, and the start of the next server
+/// removes the directory.
 #[derive(Debug)]
 pub struct Server {
     access: Access,
@@ -170,7 +171,7 @@ pub struct Server {
     postmaster: Option<Child>,
 }
 
-/// A server is asked for databases, roles and SQL directly.
+/// A server offers databases, roles and SQL directly.
 impl Deref for Server {
     type Target = Access;
 
@@ -190,27 +191,27 @@ impl Server {
         Options::default().small_disk(small).start()
     }
 
-    /// The port on 127.0.0.1, the same after a restart.
+    /// Returns the port on 127.0.0.1, which a restart keeps.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id of the postmaster, while there is one.
+    /// Returns the process id of the postmaster; `None` if it is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.postmaster.as_ref().map(Child::id)
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data(&self) -> PathBuf {
         self.place.data()
     }
 
-    /// Stops the server as a careful administrator would: clients are turned out, a checkpoint is written.
+    /// Stops the server in order: it disconnects clients and writes a checkpoint.
     pub fn stop(&mut self) -> Result<()> {
         self.end(Signal::INT)
     }
 
-    /// Stops the server at once: clients are turned out, no checkpoint; the next start recovers.
+    /// Stops the server at once: it disconnects clients and writes no checkpoint; the next start recovers.
     pub fn stop_immediate(&mut self) -> Result<()> {
         self.end(Signal::QUIT)
     }
@@ -223,20 +224,20 @@ impl Server {
         Ok(())
     }
 
-    /// Starts the server again on the same data directory and port, stopping it first if it runs.
+    /// Starts the server again on the same data directory and port, and stops it first if it is running.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.launch() {
-                // While we were away, a client somewhere may have been given our port for the length of its connection.
+                // Meanwhile the kernel may have given the port to a client for the duration of its connection.
                 Err(Error::PortTaken { .. }) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
                 other => return other,
             }
         }
     }
 
-    /// Waits until the server takes connections.
+    /// Waits until the server accepts connections.
     pub fn wait_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let data = self.place.data();
@@ -244,7 +245,7 @@ impl Server {
             if Postmaster::read(&data).is_some_and(|found| found.ready && found.pid == pid_of(postmaster)) {
                 return Ok(());
             }
-            let ended = postmaster.try_wait().map_err(|cause| Error::io("look after the server in", &data, cause))?;
+            let ended = postmaster.try_wait().map_err(|cause| Error::io("check the server in", &data, cause))?;
             if ended.is_some() {
                 self.postmaster = None;
             } else if Instant::now() > deadline {
@@ -256,17 +257,17 @@ impl Server {
         if log.contains("could not bind") { Err(Error::PortTaken { tries: 1 }) } else { Err(Error::NotReady { log }) }
     }
 
-    /// Makes the small disk full. A page that has room still takes rows: what comes next must need a new one.
+    /// Fills the small disk. A page with free space still takes rows: the next write must need a new page.
     pub fn fill_disk(&self) -> Result<()> {
         self.small.and_then(|small| small.disk(self.place.root())).map_or(Ok(()), |(disk, _)| small::fill(&disk))
     }
 
-    /// Gives the small disk back the room that [`Server::fill_disk`] took.
+    /// Frees the space that [`Server::fill_disk`] took.
     pub fn free_disk(&self) -> Result<()> {
         self.small.and_then(|small| small.disk(self.place.root())).map_or(Ok(()), |(disk, _)| small::free(&disk))
     }
 
-    /// The end of what the server logged since it was started last.
+    /// Returns the end of the server's log since its last start.
     pub fn log_tail(&self) -> String {
         tail(&self.place.log()).unwrap_or_default()
     }
@@ -276,7 +277,7 @@ impl Server {
         self.access = Access::local(&self.binaries, port, password);
     }
 
-    /// The databases of a server whose tables are small go to the small disk.
+    /// Creates the tablespace for databases on the small disk.
     fn make_tablespace(&mut self) -> Result<()> {
         let Some(SmallDisk::Tables(_)) = self.small else { return Ok(()) };
         let directory = self.place.root().join("tables").display().to_string().replace('\'', "''");
@@ -289,14 +290,14 @@ impl Server {
         let path = self.place.log();
         let log = File::create(&path).map_err(|cause| Error::io("create", &path, cause))?;
         let errors = log.try_clone().map_err(|cause| Error::io("open", &path, cause))?;
-        // SIGQUIT and not SIGKILL: the postmaster then ends all its processes and leaves no shared memory behind.
+        // SIGQUIT and not SIGKILL: the postmaster then ends all its processes and removes its shared memory.
         let limit = self.small.and_then(SmallDisk::file_limit);
         let mut command = self.place.command(Path::new("setpriv"));
         command.args(["--pdeathsig", "QUIT"]);
         command.args(limit.into_iter().flat_map(|bytes| ["prlimit".to_owned(), format!("--fsize={bytes}")]));
         command.arg(self.binaries.postgres());
         command.arg("-D").arg(self.place.data()).args(["-p", &self.port.to_string()]);
-        // A group of its own, so that Ctrl-C in a terminal does not reach it.
+        // A separate process group, so that Ctrl-C in a terminal does not reach it.
         command.stdout(log).stderr(errors).process_group(0);
         self.postmaster = Some(launch::spawn(command).map_err(|cause| Error::program("setpriv", &cause))?);
         self.wait_ready()
@@ -305,7 +306,7 @@ impl Server {
     fn end(&mut self, signal: Signal) -> Result<()> {
         let Some(mut postmaster) = self.postmaster.take() else { return Ok(()) };
         let deadline = Instant::now() + PATIENCE;
-        // It may have ended by itself, which is as good.
+        // The process may have ended by itself.
         let _ = kill_process(pid_of(&postmaster), signal);
         let data = self.place.data();
         while postmaster.try_wait().map_err(|cause| Error::io("wait for the server in", &data, cause))?.is_none() {
@@ -321,7 +322,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The directory goes too, so nothing is owed to it: the quickest end is the best.
+        // The directory is removed too, so an immediate stop is enough.
         if self.stop_immediate().is_err() {
             let _ = self.kill();
         }
@@ -336,10 +337,10 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// A port that nobody had a moment ago.
+/// Returns a port that was free at the time of the call.
 fn free_port() -> Result<u16> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.map(|address| address.port()).map_err(|cause| Error::io("take a port on", Path::new("127.0.0.1"), cause))
+    bound.map(|address| address.port()).map_err(|cause| Error::io("bind a port on", Path::new("127.0.0.1"), cause))
 }
 
 fn tail(path: &Path) -> std::io::Result<String> {
@@ -357,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_others_took_first_is_given_up() {
+    fn a_taken_port_is_skipped_a_limited_number_of_times() {
         let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let taken = other.local_addr().expect("an address").port();
         let mut ports = [taken, taken].into_iter();

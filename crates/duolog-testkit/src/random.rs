@@ -1,6 +1,6 @@
-//! Random numbers that a seed repeats.
+//! Seeded random numbers.
 
-/// Mixes one number into another that depends on nothing but its input.
+/// Derives one number from another.
 pub(crate) fn mix(seed: u64) -> u64 {
     fastrand::Rng::with_seed(seed).u64(..)
 }

@@ -1,7 +1,8 @@
-//! Many threads on one home through one opening and several: appends, operations, changes that panic, deletions, dropped
-//! stores, lost connections and full disks side by side. What was acknowledged is there once, what was refused is not.
+//! Threads that share a home through several `Join`s: appends, operations, transactions that panic, deletions, dropped
+//! stores, lost connections and full disks at the same time. Every acknowledged write must be there exactly once, and
+//! no refused one.
 //!
-//! Nearly all lines are equal: they are counted. The seed decides what each thread does, not how they interleave.
+//! Most lines are equal, so they are counted. The seed decides what each thread does, not how the threads interleave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -23,69 +24,69 @@ const SAME: &str = "{\"same\":1}";
 const SLOTS: usize = 3;
 const ENOSPC: i32 = 28;
 
-/// How much is done.
+/// The size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What chance is made from.
+    /// The seed of the random steps.
     pub seed: u64,
-    /// How many threads there are; every two share an opening of the home.
+    /// The number of threads; every two share a `Join`.
     pub threads: usize,
-    /// How many steps each takes.
+    /// The number of steps per thread.
     pub steps: usize,
-    /// Whether the disk of the logs is full now and then. It is in memory then.
+    /// True if the disk of the logs is full from time to time; the disk is simulated then.
     pub faults: bool,
 }
 
-/// What was done.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Lines that were acknowledged.
+    /// Acknowledged lines.
     pub lines: usize,
-    /// Operations that were acknowledged, each once.
+    /// Acknowledged operations, each counted once.
     pub operations: usize,
     /// Transactions that panicked.
     pub panics: usize,
-    /// Sessions that were made.
+    /// Sessions that were created.
     pub sessions: usize,
-    /// Calls that failed for a reason that the steps allow.
+    /// Calls that failed with an expected error.
     pub refused: usize,
 }
 
-/// What is known of one session.
+/// What one session must contain.
 #[derive(Default)]
-struct Known {
+struct SessionModel {
     deleting: bool,
     deleted: bool,
-    /// The log alone was deleted.
+    /// Only the log was deleted.
     emptied: bool,
-    /// Acknowledged lines, by the epoch of the log that they went to.
+    /// Acknowledged lines, by the epoch of their log.
     lines: BTreeMap<Epoch, usize>,
     /// Lines of calls whose outcome is unknown.
     unknown: usize,
-    /// Operations of one line each, by the epoch of the log that has it; none if the outcome is unknown.
+    /// Operations of one line each, by the epoch of their log; `None` if the outcome is unknown.
     operations: BTreeMap<OperationId, Option<Epoch>>,
-    /// Names that it was given, and whether that was acknowledged.
+    /// Names of the session, and whether the rename was acknowledged.
     names: BTreeMap<String, bool>,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Scene<'p> {
     place: &'p Place,
     home: HomeId,
     disk: Arc<dyn Fn() -> Arc<dyn Disk> + Send + Sync>,
     sim: Option<SimDisk>,
-    /// The session that has each name at present.
+    /// The current session of each slot.
     slots: [RwLock<SessionId>; SLOTS],
-    known: Mutex<BTreeMap<SessionId, Known>>,
+    known: Mutex<BTreeMap<SessionId, SessionModel>>,
     tally: Mutex<Tally>,
     broken: Mutex<Vec<String>>,
 }
 
-/// Runs threads against one home and checks what is there at the end. The error says what does not hold.
+/// Runs threads against one home and checks the home at the end.
 ///
 /// # Errors
 ///
-/// Returns what was broken.
+/// Returns the violations, one per line.
 pub fn run(place: &Place, options: Options) -> Result<Tally, String> {
     let prepared = prepare(place.home()).map_err(|error| error.to_string())?;
     let sim = options.faults.then(SimDisk::new);
@@ -136,7 +137,7 @@ fn batch(lines: usize) -> Batch {
     batch
 }
 
-/// Whether a call may fail so: its session went, its connection was cut, the disk was full. Anything else is broken.
+/// Returns true for the errors of a deleted session, a cut connection or a full disk.
 fn is_allowed(error: &Error) -> bool {
     let is_trouble = |error: &StateError| {
         matches!(error, StateError::Unknown { .. } | StateError::Busy { .. } | StateError::Unreachable { .. })
@@ -171,18 +172,18 @@ impl Scene<'_> {
         loop {
             match open() {
                 Ok(join) => return join,
-                // A connection that was cut at this moment.
+                // The connection was cut while opening.
                 Err(error) if is_allowed(&error) => {}
                 Err(error) => panic!("opening: {error}: {error:?}"),
             }
         }
     }
 
-    fn of<T>(&self, session: &SessionId, f: impl FnOnce(&mut Known) -> T) -> T {
+    fn of<T>(&self, session: &SessionId, f: impl FnOnce(&mut SessionModel) -> T) -> T {
         f(lock(&self.known).entry(session.clone()).or_default())
     }
 
-    /// Notes what a call that failed means, and whether it may.
+    /// Counts an expected error, or records an unexpected one as a violation.
     fn failed(&self, what: &str, error: &Error) {
         if is_allowed(error) {
             lock(&self.tally).refused += 1;
@@ -208,7 +209,7 @@ impl Scene<'_> {
             90..94 => drop(lines_of(&join, &session).map_err(|error| self.failed("reading", &error))),
             94..97 => {
                 drop(join);
-                // Dropped as it is, while the other thread may be using it.
+                // The other thread may still use the `Join` that is replaced here.
                 let opened = self.open();
                 *shared.write().unwrap_or_else(PoisonError::into_inner) = opened;
             }
@@ -238,7 +239,7 @@ impl Scene<'_> {
             Ok(committed) => {
                 let before = self.of(session, |known| known.operations.insert(id.clone(), Some(committed.epoch)));
                 if before.flatten().is_some_and(|before| before != committed.epoch) {
-                    lock(&self.broken).push(format!("{id} of {session} was answered with two places"));
+                    lock(&self.broken).push(format!("{id} of {session} was acknowledged in two epochs"));
                 }
                 lock(&self.tally).operations += usize::from(before.flatten().is_none());
             }
@@ -264,7 +265,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A change that panics inside two savepoints leaves nothing.
+    /// Panics inside two savepoints: the transaction must leave no change.
     fn panic(&self, join: &Join, session: &SessionId, number: usize) {
         let (id, at) = (session.clone(), duolog_types::Clock::now(&SystemClock));
         let done = join.transact::<(), Error>(Durability::Process, move |tx| {
@@ -272,7 +273,7 @@ impl Scene<'_> {
             tx.savepoint(|tx| {
                 tx.savepoint(|tx| {
                     sessions::rename(tx, &id, &format!("panicked-{number}-inside"), at)?;
-                    std::panic::resume_unwind(Box::new("as asked"));
+                    std::panic::resume_unwind(Box::new("requested by the test"));
                 })
             })?;
             Ok(((), Vec::new()))
@@ -280,7 +281,7 @@ impl Scene<'_> {
         match done {
             Err(Error::State(StateError::Panicked { .. })) => lock(&self.tally).panics += 1,
             Err(error) => self.failed("panicking", &error),
-            Ok(()) => lock(&self.broken).push("a change that panicked was acknowledged".to_owned()),
+            Ok(()) => lock(&self.broken).push("a transaction that panicked was acknowledged".to_owned()),
         }
     }
 
@@ -299,7 +300,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Deletes the session of a slot, while others append to it, and makes another of the same name.
+    /// Deletes the session of a slot while other threads append to it, and creates another of the same name.
     fn replace(&self, join: &Join, slot: usize, session: &SessionId, number: usize) {
         if self.of(session, |known| std::mem::replace(&mut known.deleting, true)) {
             return;
@@ -307,7 +308,7 @@ impl Scene<'_> {
         match join.delete(session) {
             Ok(_) => self.of(session, |known| known.deleted = true),
             Err(error) => {
-                // The deletion is committed; only its row or its file is left.
+                // The deletion is committed; only its row or its file remains.
                 if matches!(error, Error::Unfinished { .. }) {
                     self.of(session, |known| known.deleted = true);
                 }
@@ -348,8 +349,8 @@ impl Scene<'_> {
         for (session, known) in &*lock(&self.known) {
             let found = join.state().read(|tx| sessions::find(tx, session)).expect("reads");
             match found.filter(|row| row.deleted_at.is_none()) {
-                Some(_) if known.deleted => broken.push(format!("{session} was deleted and is there")),
-                None if !known.deleting => broken.push(format!("{session} is gone")),
+                Some(_) if known.deleted => broken.push(format!("{session} exists but was deleted")),
+                None if !known.deleting => broken.push(format!("{session} is missing")),
                 Some(row) => broken.extend(check_session(&join, &row, known)),
                 None => {}
             }
@@ -358,8 +359,8 @@ impl Scene<'_> {
     }
 }
 
-/// Holds a session to what was acknowledged.
-fn check_session(join: &Join, row: &SessionRow, known: &Known) -> Vec<String> {
+/// Checks a session against its acknowledgements.
+fn check_session(join: &Join, row: &SessionRow, known: &SessionModel) -> Vec<String> {
     let (mut broken, session) = (Vec::new(), &row.id);
     let count = || lines_of(join, session).map(|lines| lines.iter().filter(|line| *line == SAME).count());
     let lines = known.lines.get(&row.log_epoch).copied().unwrap_or_default();
@@ -369,32 +370,32 @@ fn check_session(join: &Join, row: &SessionRow, known: &Known) -> Vec<String> {
     let there = count().expect("reads");
     if !(must..=may).contains(&there) {
         let repairs = join.repairs_of(session);
-        broken.push(format!("{session} has {there} equal lines, and {must} to {may} were appended; {repairs:?}"));
+        broken.push(format!("{session} has {there} equal lines, expected {must} to {may}; {repairs:?}"));
     }
-    // Asked again, every operation has its line once.
+    // After a retry, every operation has its line once.
     for id in known.operations.keys() {
         let how = Append { durability: Durability::Process, if_position: None };
-        join.append_once(session, id, &batch(1), &how).expect("an operation asked again");
+        join.append_once(session, id, &batch(1), &how).expect("a retried operation");
     }
     let after = count().expect("reads");
     if after < there || after > there + unknown {
-        broken.push(format!("operations asked again made {after} lines of {there} in {session}"));
+        broken.push(format!("retried operations turned {there} lines of {session} into {after}"));
     }
     let all = lines_of(join, session).expect("reads");
     let name = row.name.clone().unwrap_or_default();
     if name.starts_with("panicked") {
-        broken.push(format!("{session} has the name that a change gave it which panicked"));
+        broken.push(format!("{session} has a name from a transaction that panicked"));
     }
     for (name, acknowledged) in &known.names {
         let needle = format!("\"name\":\"{name}\"");
-        let told = all.iter().filter(|line| line.contains(&needle)).count();
-        if told > 1 || (*acknowledged && !known.emptied && told == 0) {
-            broken.push(format!("the log of {session} tells {told} times that it was named {name}"));
+        let count = all.iter().filter(|line| line.contains(&needle)).count();
+        if count > 1 || (*acknowledged && !known.emptied && count == 0) {
+            broken.push(format!("the log of {session} has {count} lines for the rename to {name}"));
         }
     }
     let unique: BTreeSet<&String> = all.iter().filter(|line| *line != SAME).collect();
     if unique.len() != all.iter().filter(|line| *line != SAME).count() {
-        broken.push(format!("the log of {session} tells something twice"));
+        broken.push(format!("the log of {session} has a line twice"));
     }
     join.catch_up(u64::MAX).expect("folds");
     let events = join.state().read(|tx| catalog::get(tx, session)).expect("reads").map_or(0, |row| row.events);

@@ -1,5 +1,5 @@
-//! Logs of each dialect as their systems write them, made up: with the repetitions, bookkeeping and side conversations
-//! that real ones have, and with the right answer beside them.
+//! Generated logs of each dialect, with the repetitions, metadata and side conversations of real ones, and with the
+//! expected counts.
 
 mod streams;
 
@@ -15,25 +15,25 @@ pub use streams::{claude_stream, codex_exec};
 
 use crate::random::Random;
 
-/// A made-up log and what a right reader finds in it.
+/// A generated log and its expected counts.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct GeneratedLog {
     /// Its lines.
     pub lines: Vec<String>,
-    /// How many turns it has.
+    /// The number of turns.
     pub turns: u64,
-    /// How many responses of a model, each counted once.
+    /// The number of model responses, each counted once.
     pub responses: u64,
     /// The model.
     pub model: String,
-    /// Their tokens.
+    /// The tokens of all responses.
     pub tokens: Tokens,
-    /// What the log states that they cost.
+    /// The cost that the log reports.
     pub cost: Money,
 }
 
-impl Made {
-    /// The log as it stands in a file.
+impl GeneratedLog {
+    /// Returns the log as the content of a file.
     pub fn text(&self) -> String {
         self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
@@ -48,7 +48,7 @@ impl Made {
     }
 }
 
-/// A clock that makes steps of its own.
+/// A clock that advances by the given steps.
 struct Steps(i64);
 
 impl Steps {
@@ -63,13 +63,13 @@ impl Steps {
     }
 }
 
-/// A session file of Claude Code: every response spans several lines that repeat its usage as it grows, a side
-/// conversation replays a message of the main one, and lines are told again after a resumption. Every other turn has no
-/// `stop_reason`, as older versions write it, and ends with its duration.
-pub fn claude(seed: u64, turns: u64) -> Made {
+/// Generates a session file of Claude Code: every response spans several lines that repeat its growing usage, a side
+/// conversation replays a message of the main one, and lines are repeated after a resume. Every other turn has no
+/// `stop_reason`, as in older versions, and ends with its duration.
+pub fn claude(seed: u64, turns: u64) -> GeneratedLog {
     let model = ["claude-opus-4-8", "claude-sonnet-4-6", "claude-haiku-4-5-20251001"][usize_of(seed % 3)];
     let mut writer = Claude {
-        made: Made { turns, model: model.to_owned(), ..Made::default() },
+        made: GeneratedLog { turns, model: model.to_owned(), ..GeneratedLog::default() },
         random: Random::new(seed),
         clock: Steps::new(seed),
         session: format!("{seed:08x}-0000-4000-8000-{seed:012x}"),
@@ -87,7 +87,7 @@ pub fn claude(seed: u64, turns: u64) -> Made {
 }
 
 struct Claude {
-    made: Made,
+    made: GeneratedLog,
     random: Random,
     clock: Steps,
     session: String,
@@ -115,7 +115,7 @@ impl Claude {
         }
     }
 
-    /// Writes one response in as many lines as it has blocks, and counts it once.
+    /// Writes one response, one line per block, and counts it once.
     fn response(&mut self, blocks: &[Value], stop: &str, replayed: bool) {
         self.number += 1;
         let (id, request) = (format!("msg_{}_{}", self.session, self.number), format!("req_{}", self.number));
@@ -130,7 +130,7 @@ impl Claude {
         let at = self.clock.after(4000);
         for (number, block) in blocks.iter().enumerate() {
             let last = number + 1 == blocks.len();
-            // While it streams, a line knows only a part of the output.
+            // A line that is written during streaming has only a part of the output tokens.
             let output = if last { tokens.output } else { 1 + tokens.output / 8 };
             let message = json!({
                 "model":self.made.model,"id":id,"type":"message","role":"assistant","content":[block],
@@ -154,7 +154,7 @@ impl Claude {
         self.made.count(tokens);
     }
 
-    /// A line about the session, without a message.
+    /// Writes a line about the session, without a message.
     fn system(&mut self, kind: &str, extra: &Value) {
         self.line(kind, &Value::Null, extra);
         if let Some(line) = self.made.lines.last_mut() {
@@ -185,11 +185,12 @@ impl Claude {
 /// The session that the forks of [`codex`] name as their parent.
 const CODEX_PARENT: &str = "0199aaaa-0000-4000-8000-000000000000";
 
-/// A Codex rollout: things are told twice, totals run up and are told again. A fork begins with its parent's totals.
-pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
+/// Generates a Codex rollout: items are written twice, totals grow and are repeated. A fork starts with its parent's
+/// totals.
+pub fn codex(seed: u64, turns: u64, forked: bool) -> GeneratedLog {
     let mut random = Random::new(seed);
     let mut clock = Steps::new(seed);
-    let mut made = Made { turns, model: "gpt-5.2-codex".to_owned(), ..Made::default() };
+    let mut made = GeneratedLog { turns, model: "gpt-5.2-codex".to_owned(), ..GeneratedLog::default() };
     let id = format!("{seed:08x}-2222-4000-8000-{seed:012x}");
     let mut meta = json!({
         "id":id,"timestamp":clock.after(0),"cwd":"/home/agent/workspace","originator":"codex_cli_rs",
@@ -228,9 +229,10 @@ pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
     made
 }
 
-/// The Codex rollout that every fork of [`codex`] replays.
-pub fn codex_parent() -> Made {
-    let (mut made, mut clock) = (Made { model: "gpt-5.2-codex".to_owned(), ..Made::default() }, Steps::new(0));
+/// Generates the Codex rollout that every fork of [`codex`] replays.
+pub fn codex_parent() -> GeneratedLog {
+    let (mut made, mut clock) =
+        (GeneratedLog { model: "gpt-5.2-codex".to_owned(), ..GeneratedLog::default() }, Steps::new(0));
     let meta = json!({
         "id":CODEX_PARENT,"timestamp":clock.after(0),"cwd":"/w","originator":"codex_cli_rs","cli_version":"0.90.0","source":"cli",
     });
@@ -240,14 +242,15 @@ pub fn codex_parent() -> Made {
     made
 }
 
-/// A Codex rollout with one total, and a fork of it that replays that total and goes on.
-pub fn codex_fork_of_one(seed: u64) -> (Made, Made) {
+/// Generates a Codex rollout with one total, and a fork of it that replays that total and continues.
+pub fn codex_fork_of_one(seed: u64) -> (GeneratedLog, GeneratedLog) {
     let model = "gpt-5.2-codex";
     let (parent_id, fork_id) =
         (format!("{seed:08x}-3333-4000-8000-{seed:012x}"), format!("{seed:08x}-4444-4000-8000-{seed:012x}"));
     let used = [9000 + seed, 4000, 700, 100];
     let rollout = |id: &str, parent: Option<&str>, seed: u64, all: &[[u64; 4]]| {
-        let (mut made, mut clock) = (Made { model: model.to_owned(), ..Made::default() }, Steps::new(seed));
+        let (mut made, mut clock) =
+            (GeneratedLog { model: model.to_owned(), ..GeneratedLog::default() }, Steps::new(seed));
         let mut meta = json!({
             "id":id,"timestamp":clock.after(0),"cwd":"/w","originator":"codex_cli_rs","cli_version":"0.90.0","source":"cli",
         });
@@ -286,12 +289,12 @@ fn add(total: &mut [u64; 4], used: [u64; 4]) {
 }
 
 struct Rollout<'m> {
-    made: &'m mut Made,
+    made: &'m mut GeneratedLog,
     clock: &'m mut Steps,
 }
 
 impl Rollout<'_> {
-    /// What [`CODEX_PARENT`] told.
+    /// Writes the lines of [`CODEX_PARENT`].
     fn parent(&mut self, total: &mut [u64; 4]) {
         self.line("turn_context", &json!({"cwd":"/w","model":"gpt-5.2-codex"}));
         for _ in 0..3 {
@@ -310,12 +313,12 @@ impl Rollout<'_> {
     fn turn(&mut self, turn: u64) {
         let model = self.made.model.clone();
         let asked = format!("Do step {turn}");
-        let said = |role: &str, part: &str, text: &str| json!({"type":"message","role":role,"content":[{"type":part,"text":text}]});
+        let message = |role: &str, part: &str, text: &str| json!({"type":"message","role":role,"content":[{"type":part,"text":text}]});
         self.line("event_msg", &json!({"type":"task_started","model_context_window":272_000}));
         self.line("turn_context", &json!({"cwd":"/home/agent/workspace","approval_policy":"never","model":model}));
         let context = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>";
-        self.line("response_item", &said("user", "input_text", context));
-        self.line("response_item", &said("user", "input_text", &asked));
+        self.line("response_item", &message("user", "input_text", context));
+        self.line("response_item", &message("user", "input_text", &asked));
         self.line("event_msg", &json!({"type":"user_message","message":asked,"images":[]}));
         self.line("event_msg", &json!({"type":"agent_reasoning","text":format!("**Thinking of {turn}**")}));
         let summary = json!([{"type":"summary_text","text":format!("**Thinking of {turn}**")}]);
@@ -331,7 +334,7 @@ impl Rollout<'_> {
         );
         self.line("response_item", &json!({"type":"function_call_output","call_id":call,"output":"a\nb"}));
         self.line("event_msg", &json!({"type":"agent_message","message":format!("Done {turn}.")}));
-        self.line("response_item", &said("assistant", "output_text", &format!("Done {turn}.")));
+        self.line("response_item", &message("assistant", "output_text", &format!("Done {turn}.")));
     }
 
     fn totals(&mut self, total: [u64; 4], last: [u64; 4]) {
@@ -347,11 +350,11 @@ impl Rollout<'_> {
     }
 }
 
-/// An envelope log: turns with tools, each ended by its result.
-pub fn envelope(seed: u64, turns: u64) -> Made {
+/// Generates an envelope log: turns with tools, each ended by its result.
+pub fn envelope(seed: u64, turns: u64) -> GeneratedLog {
     let mut random = Random::new(seed);
     let mut clock = Steps::new(seed);
-    let mut made = Made { turns, model: "anthropic/claude-sonnet-4-6".to_owned(), ..Made::default() };
+    let mut made = GeneratedLog { turns, model: "anthropic/claude-sonnet-4-6".to_owned(), ..GeneratedLog::default() };
     let input = serde_json::value::to_raw_value(&json!({"c":1})).expect("serialises");
     for turn in 0..turns {
         let (call, answer) = (format!("d{turn}"), format!("done {turn} 😀"));
@@ -396,10 +399,10 @@ pub fn envelope(seed: u64, turns: u64) -> Made {
     made
 }
 
-/// A replay log of Skillet; the last turn is cut off when `cut` says so.
-pub fn turns(seed: u64, turns: u64, cut: Cut) -> Made {
+/// Generates a replay log of Skillet; `cut` decides whether the last turn is incomplete.
+pub fn turns(seed: u64, turns: u64, cut: Cut) -> GeneratedLog {
     let mut clock = Steps::new(seed);
-    let mut made = Made { turns, model: "openai:gpt-4.1-mini".to_owned(), ..Made::default() };
+    let mut made = GeneratedLog { turns, model: "openai:gpt-4.1-mini".to_owned(), ..GeneratedLog::default() };
     for turn in 0..turns {
         let (asked, answer) = (format!("turn {turn}"), format!("done {turn} — ✓"));
         let (agent_name, tool_name) = ("todo_list_agent", "run_command_line");
@@ -421,7 +424,7 @@ pub fn turns(seed: u64, turns: u64, cut: Cut) -> Made {
     made
 }
 
-/// What a made-up log lacks.
+/// What a generated log lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing.
@@ -430,21 +433,21 @@ pub enum Cut {
     LastTurn,
 }
 
-/// A transcript of AgentryLab: a user, two agents and a moderator in each iteration.
-pub fn transcript(seed: u64, iterations: u64) -> Made {
-    let mut made = Made { turns: iterations, model: "fake-1".to_owned(), ..Made::default() };
+/// Generates a transcript of AgentryLab: a user, two agents and a moderator in each iteration.
+pub fn transcript(seed: u64, iterations: u64) -> GeneratedLog {
+    let mut made = GeneratedLog { turns: iterations, model: "fake-1".to_owned(), ..GeneratedLog::default() };
     let second = |at: u64| f64::from(u32::try_from(at).unwrap_or(u32::MAX));
     let start = 1_775_000_000 + seed % 1_000_000;
     for iter in 0..iterations {
-        let said = |content, metadata, actions| TranscriptEvent::Content { content, metadata, actions };
+        let content_event = |content, metadata, actions| TranscriptEvent::Content { content, metadata, actions };
         let metadata = Some("{\"provider\": \"fake\", \"model\": \"fake-1\"}");
         let verdict = Content::Json("{\"summary\": \"ok — δ\", \"drift\": 0.1}");
         let actions = Some("{\"type\": \"CONTINUE\", \"rollback\": 0, \"clear_summaries\": false}");
         let events = [
-            ("user", "user", said(Content::Text("go on"), None, None)),
-            ("pro", "agent", said(Content::Text("reply 🤖"), metadata, None)),
+            ("user", "user", content_event(Content::Text("go on"), None, None)),
+            ("pro", "agent", content_event(Content::Text("reply 🤖"), metadata, None)),
             ("con", "agent", TranscriptEvent::Error("LLMProviderError: provider timed out after 30s")),
-            ("moderator", "moderator", said(verdict, None, actions)),
+            ("moderator", "moderator", content_event(verdict, None, actions)),
         ];
         for (number, (agent_id, role, said)) in (0..).zip(events) {
             let t = second(start + iter * 10 + number) + 0.25;

@@ -1,4 +1,4 @@
-//! Events appended to one log, by one call each or a hundred a call.
+//! Appends of events to one log, one or a hundred per call.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +8,11 @@ use duolog::{Batch, Durability};
 
 use crate::bare::{self, Bare};
 use crate::bench::{Bench, log_file, store_in, tool};
+use crate::benchmark::Target;
 use crate::events;
-use crate::figure::Target;
 use crate::measure::{Case, in_turns};
 
-/// The first argument of a process that appends and does nothing else.
+/// The first argument of a process that only appends.
 pub const CHILD: &str = "--appends-for-strace";
 
 /// Prepared events, text that is checked, synced events, and the system calls of one append.
@@ -49,10 +49,10 @@ struct Side {
 
 impl Side {
     fn new(bench: &Bench) -> Self {
-        let room = bench.room();
-        let store = store_in(&room);
+        let directory = bench.new_dir();
+        let store = store_in(&directory);
         let session = store.sessions().open_thread("bench").expect("a session");
-        let (file, bare) = (log_file(&store, &session), Bare::in_dir(&room));
+        let (file, bare) = (log_file(&store, &session), Bare::in_dir(&directory));
         Self { log: store.log(&session.id), bare, file }
     }
 
@@ -126,15 +126,15 @@ fn power(bench: &Bench) -> Case {
     })
 }
 
-/// Counted by strace: what a process with more appends calls more often.
+/// Counts with strace the additional system calls of a process with more appends.
 fn system_calls(bench: &Bench) -> Case {
     let (few, more) = (100, 1100);
-    let (rooms, program) = ([bench.room(), bench.room()], std::env::current_exe().expect("this program"));
+    let (directories, program) = ([bench.new_dir(), bench.new_dir()], std::env::current_exe().expect("this program"));
     let what = "system calls of one append / getpid (finds a forked process), lock, stat, write, unlock";
-    // A run has a few calls of its own that come and go.
+    // Each run has a few system calls that vary.
     let case = Case::count("append/calls", what, Target::AtMost(1.02), move || {
-        let calls = |room: &Path, appends: usize| {
-            let (home, counts) = (tempfile::tempdir_in(room).expect("a directory"), room.join("strace"));
+        let calls = |directory: &Path, appends: usize| {
+            let (home, counts) = (tempfile::tempdir_in(directory).expect("a directory"), directory.join("strace"));
             let mut strace = Command::new("strace");
             strace.args(["-c", "-f", "-o"]).arg(&counts).arg(&program);
             let ended = strace.arg(CHILD).arg(home.path()).arg(appends.to_string()).status().expect("it starts");
@@ -143,12 +143,12 @@ fn system_calls(bench: &Bench) -> Case {
             let total = text.lines().find(|line| line.ends_with(" total")).expect("a total");
             total.split_ascii_whitespace().nth(3).and_then(|calls| calls.parse::<f64>().ok()).expect("a number")
         };
-        ((calls(&rooms[1], more) - calls(&rooms[0], few)) / (more - few) as f64, 5.0)
+        ((calls(&directories[1], more) - calls(&directories[0], few)) / (more - few) as f64, 5.0)
     });
     case.needs(&tool("strace"))
 }
 
-/// Appends so many events, one per call.
+/// Appends `count` events, one per call.
 pub fn child(home: &Path, count: usize) {
     let store = store_in(home);
     let log = store.log(&store.sessions().open_thread("bench").expect("a session").id);

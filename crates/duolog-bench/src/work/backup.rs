@@ -1,4 +1,4 @@
-//! A copy of a home, synced and compared.
+//! A backup of a home, synced and compared.
 
 use std::process::Command;
 
@@ -6,15 +6,15 @@ use duolog::Store;
 
 use crate::bare;
 use crate::bench::{Bench, finish, tool};
-use crate::figure::Target;
+use crate::benchmark::Target;
 use crate::measure::{Case, timed, timed_in_turns};
 
 /// The backup of a store against `cp -r`, `sync -f` and one BLAKE3 pass over the copy.
 pub fn case(bench: &Bench, name: &str, of: &str, store: &Store) -> Case {
-    let (room, store, rounds) = (bench.room(), store.clone(), bench.size(3, 1));
+    let (directory, store, rounds) = (bench.new_dir(), store.clone(), bench.size(3, 1));
     let what = format!("backup of {of} / cp -r, sync -f and a BLAKE3 pass");
     let case = Case::cost(name, &what, Target::AtMost(2.5), move || {
-        let copies = tempfile::tempdir_in(&room).expect("a directory");
+        let copies = tempfile::tempdir_in(&directory).expect("a directory");
         let (ours_at, bare_at) = (copies.path().join("ours"), copies.path().join("bare"));
         let ours = || {
             let (took, backup) = timed(|| store.state().backup(&ours_at, |_| {}));

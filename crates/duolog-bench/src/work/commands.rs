@@ -1,4 +1,4 @@
-//! The whole life of a process, and the first use of a home.
+//! Commands: the lifetime of a process, and the first use of a home.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,16 +7,16 @@ use duolog::Durability;
 use rusqlite::Connection;
 
 use crate::bench::{Bench, database_in, finish, log_file, store_in, tool};
+use crate::benchmark::Target;
 use crate::database::PRAGMAS;
 use crate::events::{self, LINE};
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, timed, timed_in_turns};
 
-/// `duolog log append` beside a shell, the start of a process, and the first append in a new home.
+/// `duolog log append` against a shell, the start of a process, and the first append in a new home.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (duolog, rounds) = (bench.duolog(), bench.size(101, 2));
-    let room = bench.room();
-    let store = store_in(&room);
+    let directory = bench.new_dir();
+    let store = store_in(&directory);
     let log = log_file(&store, &store.sessions().open_thread("bench").expect("a session"));
     store.close().expect("closed");
     let binary = duolog.clone().unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         "duolog log append --line / sh -c 'printf >> file'",
         Target::AtMost(5.0),
         move || {
-            let (home, bare) = (room.join("home"), room.join("bare.jsonl"));
+            let (home, bare) = (directory.join("home"), directory.join("bare.jsonl"));
             let line = std::str::from_utf8(LINE).expect("text");
             let append = || {
                 let mut command = Command::new(&binary);
@@ -51,17 +51,17 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     vec![append.needs(&duolog).needs(&shell), start.needs(&duolog).needs(&shell), new_home(bench)]
 }
 
-/// A synced append in a home that does not exist, beside a database with the same schema.
+/// A synced append in a home that does not exist, against a database with the same schema.
 fn new_home(bench: &Bench) -> Case {
-    let (room, rounds) = (bench.room(), bench.size(21, 2));
-    let first = tempfile::tempdir_in(&room).expect("a directory");
+    let (directory, rounds) = (bench.new_dir(), bench.size(21, 2));
+    let first = tempfile::tempdir_in(&directory).expect("a directory");
     store_in(first.path()).close().expect("closed");
     let schema = schema_of(&database_in(first.path()));
     let what = "the first synced append in a new home / a SQLite file with the same schema";
     Case::cost("commands/new home", what, Target::AtMost(3.0), move || {
         let batch = events::batch_of(LINE);
         let ours = || {
-            let home = tempfile::tempdir_in(&room).expect("a directory");
+            let home = tempfile::tempdir_in(&directory).expect("a directory");
             let (took, store) = timed(|| {
                 let store = store_in(home.path());
                 let session = store.sessions().open_thread("bench").expect("a session");
@@ -72,7 +72,7 @@ fn new_home(bench: &Bench) -> Case {
             took
         };
         let limit = || {
-            let home = tempfile::tempdir_in(&room).expect("a directory");
+            let home = tempfile::tempdir_in(&directory).expect("a directory");
             timed(|| {
                 let bare = Connection::open(home.path().join("state.db")).expect("opens");
                 bare.execute_batch(&format!("{PRAGMAS}; BEGIN IMMEDIATE; {schema} COMMIT")).expect("created");

@@ -1,4 +1,4 @@
-//! Conversations: items beside their rows by the bare driver, and long histories beside short ones.
+//! Conversations: items against rows with the bare driver, and long histories against short ones.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,25 +8,25 @@ use duolog::{Clock as _, Durability, SessionId, Store, SystemClock};
 use rusqlite::{Connection, params};
 
 use crate::bench::{Bench, database_in, store_in};
+use crate::benchmark::Target;
 use crate::database::{self, new_id};
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, repeat};
 
-/// An item as agents have them.
+/// An item of an agent.
 pub const ITEM: &str = concat!(
     r#"{"type":"message","role":"assistant","content":"The plan is to read the file, "#,
     r#"change the two functions that use it, and run the tests again."}"#
 );
-/// The items of a batch.
+/// The number of items in a batch.
 const BATCH: usize = 100;
-/// The items that are read from the end.
+/// The number of items that are read from the end.
 const LAST: usize = 50;
-/// The threads of a group commit.
+/// The number of threads of a group commit.
 const THREADS: usize = 16;
-/// The items that both sides have before they are compared.
+/// The number of items that both sides have before they are compared.
 const FEW: usize = 100;
 
-/// Items against bare rows, alone, in batches and by many threads; long histories against short ones.
+/// Items against bare rows: one, in batches and of several threads; long histories against short ones.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let mut cases = Vec::new();
     for durability in [Durability::Process, Durability::Power] {
@@ -54,12 +54,12 @@ fn beside_rows(bench: &Bench, durability: Durability) -> [Case; 2] {
         })
     };
     [
-        case("one", "an item / its rows by the bare driver", 1.5, 1, 5),
-        case("hundred", "100 items at once / their rows by the bare driver", 1.2, BATCH, 1),
+        case("one", "an item / its rows with the bare driver", 1.5, 1, 5),
+        case("hundred", "100 items at once / their rows with the bare driver", 1.2, BATCH, 1),
     ]
 }
 
-/// Durable items of many threads against those of one bare connection: a file has one writer at a time.
+/// Synced items of several threads against those of one bare connection: a file has one writer at a time.
 fn group(bench: &Bench) -> Case {
     let (ours, bare) = (Talk::of(bench, FEW), Rows::of(bench, Durability::Power));
     let each = bench.size(25, 2);
@@ -93,12 +93,12 @@ fn growth(bench: &Bench) -> Vec<Case> {
     };
     vec![
         case("add", "an item onto", 1.3, |talk| talk.add(1, Durability::Process)),
-        case("fork", "a fork behind", 1.3, Talk::fork),
+        case("fork", "a fork after", 1.3, Talk::fork),
         case("last", "the last 50 of", 2.0, Talk::last),
     ]
 }
 
-/// How many messages, places and sessions there are, and how many bytes they hold.
+/// Returns the counts and sizes of messages, items and sessions.
 fn rows_in(connection: &Connection) -> Vec<(i64, i64)> {
     let messages =
         "SELECT COUNT(*), SUM(length(id) + length(created_at) + length(content) + length(role)) FROM messages";
@@ -113,19 +113,19 @@ fn add(store: &Store, session: &SessionId, count: usize, durability: Durability)
     store.sessions().items(session).add(&vec![ITEM; count], &options).expect("added");
 }
 
-/// A session with so many items.
+/// A session with items.
 struct Talk {
     store: Store,
     session: SessionId,
-    room: PathBuf,
+    directory: PathBuf,
 }
 
 impl Talk {
     fn of(bench: &Bench, count: usize) -> Self {
-        let room = bench.room();
-        let store = store_in(&room);
+        let directory = bench.new_dir();
+        let store = store_in(&directory);
         let session = store.sessions().open_thread("bench").expect("a session").id;
-        let talk = Self { store, session, room };
+        let talk = Self { store, session, directory };
         for from in (0..count).step_by(BATCH) {
             talk.add(BATCH.min(count - from), Durability::Process);
         }
@@ -147,13 +147,13 @@ impl Talk {
         assert_eq!((list.items.len(), list.broken.len()), (LAST, 0));
     }
 
-    /// The database by the bare driver.
+    /// Opens the database with the bare driver.
     fn database(&self) -> Connection {
-        Connection::open(database_in(&self.room)).expect("opens")
+        Connection::open(database_in(&self.directory)).expect("opens")
     }
 }
 
-/// The same rows by the bare driver, in a database of the same kind.
+/// The same rows with the bare driver, in a database with the same schema.
 struct Rows {
     connection: Connection,
     session: String,
@@ -164,7 +164,7 @@ struct Rows {
 impl Rows {
     fn of(bench: &Bench, durability: Durability) -> Self {
         let talk = Talk::of(bench, FEW);
-        let connection = database::open(&database_in(&talk.room), durability);
+        let connection = database::open(&database_in(&talk.directory), durability);
         let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("a value");
         let (session, progression) = (talk.session.to_string(), read("SELECT progression_id FROM branches"));
         Self { connection, session, progression, _talk: talk }

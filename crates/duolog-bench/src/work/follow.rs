@@ -1,4 +1,4 @@
-//! From an append to a follower that has the line, in another process and in this one.
+//! The time from an append until a follower has the line, in another process and in this one.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -14,31 +14,31 @@ use rustix::fs::inotify;
 
 use crate::bare::{self, Bare};
 use crate::bench::{Bench, log_file, options_in, store_in};
+use crate::benchmark::Target;
 use crate::events;
-use crate::figure::Target;
 use crate::measure::{Case, Rounds};
 
-/// The first argument of a process that follows and does nothing else.
+/// The first argument of a process that only follows.
 pub const CHILD: &str = "--follows";
-/// How long both sides are left alone before a line comes: a follower that waits is what is measured.
+/// The pause before each line, so that the follower is waiting.
 const PAUSE: Duration = Duration::from_millis(1);
 const OURS: &str = "ours";
 const BARE: &str = "bare";
 
-/// A follower in another process beside a loop around inotify, and one in this process beside a channel.
+/// A follower in another process against a loop with inotify, and one in this process against a channel.
 pub fn cases(bench: &Bench) -> Vec<Case> {
-    let (rooms, rounds) = ([bench.room(), bench.room()], bench.size(501, 5));
-    let store = store_in(&rooms[0]);
+    let (directories, rounds) = ([bench.new_dir(), bench.new_dir()], bench.size(501, 5));
+    let store = store_in(&directories[0]);
     let session = store.sessions().open_thread("bench").expect("a session");
     let (log, file) = (store.log(&session.id), log_file(&store, &session));
-    let (batches, bare) = (events::batches(16, 1), Bare::in_dir(&rooms[1]));
-    let what = "append until another process has the line / write until a loop around inotify has it";
+    let (batches, bare) = (events::batches(16, 1), Bare::in_dir(&directories[1]));
+    let what = "append until another process has the line / write until a loop with inotify has it";
     let process = Case::cost("follow/process", what, Target::AtMost(5.0), move || {
         let append = |round: usize| _ = log.append(&batches[round % 16], Durability::Process).expect("appended");
         let write = |round: usize| bare.write(batches[round % 16].as_bytes());
         append(0);
         write(0);
-        let (mut ours, mut limit) = (Following::start(OURS, &rooms[0]), Following::start(BARE, &rooms[1]));
+        let (mut ours, mut limit) = (Following::start(OURS, &directories[0]), Following::start(BARE, &directories[1]));
         let taken = (1..=rounds).map(|round| (ours.timed(|| append(round)), limit.timed(|| write(round)))).unzip();
         bare.assert_same(&file);
         Rounds::of(taken.0, taken.1)
@@ -47,8 +47,8 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 }
 
 fn in_this_process(bench: &Bench) -> Case {
-    let (room, rounds) = (bench.room(), bench.size(501, 5));
-    let store = store_in(&room);
+    let (directory, rounds) = (bench.new_dir(), bench.size(501, 5));
+    let store = store_in(&directory);
     let log = store.log(&store.sessions().open_thread("bench").expect("a session").id);
     let batches = events::batches(16, 1);
     let what = "append until a follower has the line / send until another thread has the message";
@@ -92,7 +92,7 @@ fn in_this_process(bench: &Bench) -> Case {
     })
 }
 
-/// A process that follows, and says when it has a line.
+/// A process that follows and reports each line.
 struct Following {
     child: Child,
     times: ChildStdout,
@@ -104,7 +104,7 @@ impl Following {
         let mut child = command.arg(CHILD).arg(side).arg(at).stdout(Stdio::piped()).spawn().expect("it starts");
         let times = child.stdout.take().expect("piped");
         let mut following = Self { child, times };
-        // It has read what is there, and waits.
+        // It has read all existing lines and waits.
         following.next();
         following
     }
@@ -130,12 +130,12 @@ impl Drop for Following {
     }
 }
 
-/// One clock for both processes.
+/// Returns the time of the clock that both processes share.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos() as u64
 }
 
-/// Follows until it is killed. Writes the time once it has read what is there, and then for each line.
+/// Follows until it is killed. Writes the time after it has read all existing lines, and then for each line.
 pub fn child(side: &str, at: &Path) -> ! {
     let mut out = std::io::stdout();
     let mut tell = || out.write_all(&now().to_le_bytes()).and_then(|()| out.flush()).expect("someone listens");
@@ -146,7 +146,7 @@ fn follow(at: &Path, tell: &mut dyn FnMut()) -> ! {
     let store = duolog::Store::open(options_in(at).for_reading().one_shot()).expect("a store");
     let log = store.log(&store.sessions().open_thread("bench").expect("a session").id);
     let mut follow = log.follow(None).expect("a follower");
-    // It listens before it tells of the first line.
+    // It listens before it reports the first line.
     follow.wait(Duration::ZERO);
     let mut is_at_end = false;
     loop {
@@ -172,8 +172,8 @@ fn follow_bare(at: &Path, tell: &mut dyn FnMut()) -> ! {
     let file = File::open(&path).expect("a file");
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
     inotify::add_watch(&watch, &path, inotify::WatchFlags::MODIFY).expect("a watch");
-    let mut room = [MaybeUninit::uninit(); 4096];
-    let mut notices = inotify::Reader::new(&watch, &mut room);
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut notices = inotify::Reader::new(&watch, &mut buffer);
     let mut offset = file.metadata().expect("a size").len();
     let mut buffer = vec![0; 64 * 1024];
     tell();

@@ -1,4 +1,4 @@
-//! Ten thousand sessions that one process appends to in turn.
+//! One process that appends to ten thousand sessions in turn.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -9,24 +9,24 @@ use duolog::{Durability, Page, SessionId, Store, limits};
 
 use super::backup;
 use crate::bench::{Bench, store_in};
+use crate::benchmark::Target;
 use crate::events::{self, LINE};
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, timed};
 
-/// The time that a list may take beyond its wait for the fold.
+/// The maximum time of a list in addition to its wait for the fold.
 const BEYOND_WAIT_MS: f64 = 50.0;
 
 /// An append to each in turn, the first list after it, and the backup.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let count = bench.size(10_000, 300);
-    let room = bench.room();
-    let store = store_in(&room);
+    let directory = bench.new_dir();
+    let store = store_in(&directory);
     events::make_sessions(&store, count);
     store.catch_up(|_| {}).expect("caught up");
     let ids = Rc::new(ids_of(&store));
     assert_eq!(ids.len(), count);
 
-    let bare: Vec<_> = (0..count).map(|number| room.join(format!("bare-{number}.jsonl"))).collect();
+    let bare: Vec<_> = (0..count).map(|number| directory.join(format!("bare-{number}.jsonl"))).collect();
     let line = [LINE, b"\n"].concat();
     for path in &bare {
         fs::write(path, &line).expect("written");
@@ -49,7 +49,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     let list = Case::bound("many/first list", &what, wait + BEYOND_WAIT_MS, move || {
         appending.append_to_all();
         let (took, list) = timed(|| {
-            let store = store_in(&room);
+            let store = store_in(&directory);
             store.sessions().list(&SessionFilter::default(), &Page::new(20, None)).expect("a list")
         });
         assert_eq!(list.sessions.len(), 20);
@@ -79,7 +79,7 @@ impl Writer {
     }
 }
 
-/// The ids of all sessions, page by page.
+/// Returns the ids of all sessions, page by page.
 fn ids_of(store: &Store) -> Vec<SessionId> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {

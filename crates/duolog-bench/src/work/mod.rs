@@ -1,4 +1,4 @@
-//! The workloads, one file each: what is measured, against what, and which ratio is required.
+//! The workloads, one file each: what is measured, against what, and the required ratio.
 
 pub mod append;
 mod backup;
@@ -16,10 +16,10 @@ mod vectors;
 use crate::bench::Bench;
 use crate::measure::Case;
 
-/// A workload's name and how its cases are prepared.
+/// The name of a workload, and the function that prepares its cases.
 pub type Workload = (&'static str, fn(&Bench) -> Vec<Case>);
 
-/// All of them, in the order they run. The names of a workload's figures begin with its name.
+/// All workloads, in order. The names of a workload's benchmarks start with its name.
 pub const ALL: &[Workload] = &[
     ("append", append::cases),
     ("read", read::cases),

@@ -1,4 +1,4 @@
-//! A state on a server beside the bare driver, which does each job in one round trip.
+//! A state on a server against the bare driver, which does each job in one round trip.
 
 use std::rc::Rc;
 
@@ -9,12 +9,12 @@ use tokio_postgres::Statement;
 use super::conversations::ITEM;
 use super::runs::{self, TURN};
 use crate::bench::{Bench, options_in};
+use crate::benchmark::Target;
 use crate::database::{Driver, LIST_SESSIONS, Server, TELL, new_id};
 use crate::events;
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, repeat};
 
-/// An item: its message, its place and the session's row, by one statement.
+/// Adds an item with one statement: its message, its position and the session's row.
 const ADD: &str = "WITH message AS (INSERT INTO messages (id, created_at, content, role, lion_class, compactable) \
     VALUES (?1, ?2, ?3, 'assistant', 0, 1) RETURNING id), \
     place AS (INSERT INTO progression_items (progression_id, ord, message_id) SELECT ?4, \
@@ -40,15 +40,9 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         case.needs(&started)
     };
     vec![
-        case(
-            "transition",
-            "a pause or a resumption / the same rows by one statement",
-            2,
-            Sides::turn,
-            Sides::bare_turn,
-        ),
-        case("item", "an item / the same rows by one statement", 1, Sides::add, Sides::bare_add),
-        case("list", "the first 20 sessions / the same rows by one statement", 1, Sides::list, Sides::bare_list),
+        case("transition", "a pause or a resume / the same rows with one statement", 2, Sides::turn, Sides::bare_turn),
+        case("item", "an item / the same rows with one statement", 1, Sides::add, Sides::bare_add),
+        case("list", "the first 20 sessions / the same rows with one statement", 1, Sides::list, Sides::bare_list),
     ]
 }
 
@@ -68,9 +62,10 @@ struct Sides {
 
 impl Sides {
     fn new(bench: &Bench, driver: Driver, url: &str) -> Self {
-        let said: StoreAddress = url.parse().expect("an address");
+        let address: StoreAddress = url.parse().expect("an address");
         let open = |trigger| {
-            let store = Store::open(options_in(&bench.room()).with_store(said.clone()).one_shot()).expect("a store");
+            let store =
+                Store::open(options_in(&bench.new_dir()).with_store(address.clone()).one_shot()).expect("a store");
             let session = store.sessions().open_thread("items").expect("a session").id;
             add(&store, &session);
             (runs::start(&store, trigger), session, store)
@@ -84,7 +79,7 @@ impl Sides {
         let statement = driver.prepare("SELECT progression_id FROM branches WHERE session_id = ?1");
         let progression = driver.query(&statement, &[&bare_session])[0].get(0);
         let tell = TELL.replace("?2", "?7").replace("?3", "?5").replace("?4", "?8");
-        // Only if the run was changed is it told of.
+        // The outbox line is inserted only if the run was changed.
         let turn = format!("WITH changed AS ({TURN} RETURNING id) {tell} AND EXISTS (SELECT 1 FROM changed)");
         let (turn, add, list) = (driver.prepare(&turn), driver.prepare(ADD), driver.prepare(LIST_SESSIONS));
         Self { store, run, session, driver, bare_run, bare_session, progression, turn, add, list }

@@ -1,4 +1,4 @@
-//! One large log, read in every way.
+//! One large log, read in several ways.
 
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -9,18 +9,18 @@ use duolog::{Durability, Store};
 use super::backup;
 use crate::bare;
 use crate::bench::{Bench, finish, log_file, store_in, tool};
+use crate::benchmark::Target;
 use crate::events::{self, Event};
-use crate::figure::Target;
 use crate::measure::{Case, in_turns};
 
-/// The lines that are read from the end.
+/// The number of lines that are read from the end.
 const LAST: u64 = 50;
 
 /// The lines of a log, its conversation, the command that prints it, its end, and its backup.
 pub fn cases(bench: &Bench) -> Vec<Case> {
-    let room = bench.room();
+    let directory = bench.new_dir();
     let (mib, rounds) = (bench.size(512, 4), bench.size(5, 1));
-    let store = store_in(&room);
+    let store = store_in(&directory);
     let (small, large) = (fill(&store, "small", 1 << 20), fill(&store, "large", mib << 20));
     let file = log_file(&store, &store.sessions().open_thread("large").expect("a session"));
     store.catch_up(|_| {}).expect("caught up");
@@ -65,7 +65,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         taken
     });
 
-    let (duolog, home, path) = (bench.duolog(), room.join("home"), file);
+    let (duolog, home, path) = (bench.duolog(), directory.join("home"), file);
     let binary = duolog.clone().unwrap_or_default();
     let what = format!("duolog log cat of {mib} MiB / cat, both to /dev/null");
     let cat = Case::cost("read/cat", &what, Target::AtMost(3.0), move || {
@@ -87,7 +87,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     vec![lines, replay, cat.needs(&duolog).needs(&tool("cat")), last, copy]
 }
 
-/// Appends events until the log has at least so many bytes.
+/// Appends events until the log has at least this many bytes.
 fn fill(store: &Store, name: &str, bytes: usize) -> Log {
     let log = store.log(&store.sessions().open_thread(name).expect("a session").id);
     let batch = events::batches(1, 1024).remove(0);

@@ -1,4 +1,4 @@
-//! Runs: pages of them, and a transition beside its statements by the bare driver.
+//! Runs: pages, and a transition against its statements with the bare driver.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -9,22 +9,22 @@ use rusqlite::{Connection, params};
 
 use crate::bare::Bare;
 use crate::bench::{Bench, database_in, options_in, store_in};
+use crate::benchmark::Target;
 use crate::database::{self, TELL, new_id};
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, repeat};
 
 const PAGE: u32 = 20;
 const WORKFLOW: &str = "bench";
-/// So many were cancelled, however many there are.
+/// The number of cancelled runs, independent of the total.
 const RARE: usize = 20;
-/// The threads that make runs: they share their commits. No more may run at once.
+/// The number of threads that create runs and share their commits; also the limit on running runs.
 const THREADS: usize = 4;
 
-/// Changes the status of a run, as both engines take it once its parameters are numbered.
+/// Changes the status of a run, in the syntax of both engines once its parameters are numbered.
 pub const TURN: &str = "UPDATE workflow_runs SET status = ?2, active_rank = ?3, lease_expires_at = ?4, updated_at = ?5 \
     WHERE id = ?1 AND status = ?6 AND fence = 0";
 
-/// Pages of many runs beside pages of few, a rare status beside a common one, and a transition.
+/// Pages of many runs against pages of few, a rare status against a common one, and a transition.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (many, few) = (bench.size(30_000, 400), bench.size(300, 100));
     let (large, small) = (Rc::new(Runs::of(bench, many)), Rc::new(Runs::of(bench, few)));
@@ -55,15 +55,15 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     cases
 }
 
-/// A home with so many ended runs.
+/// A home with ended runs.
 struct Runs {
     store: Store,
 }
 
 impl Runs {
     fn of(bench: &Bench, count: usize) -> Self {
-        let room = bench.room();
-        let store = store_in(&room);
+        let directory = bench.new_dir();
+        let store = store_in(&directory);
         let session = store.sessions().open_thread("runs").expect("a session").id;
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -106,7 +106,7 @@ pub fn turn(store: &Store, run: &RunId) {
     assert!(open.resume(&Attribution::default()).expect("resumed").changed);
 }
 
-/// The line that tells of a transition.
+/// Returns the log line of a transition.
 pub fn line(run: &RunId, id: &str, now: &str, before: &str, after: &str) -> String {
     format!(
         "{{\"type\":\"system\",\"subtype\":\"duolog.run\",\"uuid\":\"{id}\",\"timestamp\":\"{now}\",\
@@ -115,14 +115,14 @@ pub fn line(run: &RunId, id: &str, now: &str, before: &str, after: &str) -> Stri
     )
 }
 
-/// A pause or a resumption, with its line in the log.
+/// A pause or a resume, with its line in the log.
 fn transition(bench: &Bench) -> Case {
-    // As processes that stay open it: a thread folds.
-    let store = Store::open(options_in(&bench.room())).expect("a store");
+    // As a long-running process opens it: a thread folds.
+    let store = Store::open(options_in(&bench.new_dir())).expect("a store");
     let run = start(&store, "turned");
-    let bare = StatusChange::new(&bench.room());
+    let bare = StatusChange::new(&bench.new_dir());
     let (rounds, each) = (bench.size(201, 3), 5);
-    let what = "a pause or a resumption / its UPDATE, its outbox INSERT and its line by bare code";
+    let what = "a pause or a resume / its UPDATE, its outbox INSERT and its line with bare code";
     Case::cost("runs/transition", what, Target::AtMost(1.5), move || {
         in_turns(
             rounds,
@@ -138,7 +138,7 @@ fn transition(bench: &Bench) -> Case {
     })
 }
 
-/// A run that is changed by bare code, in a database of the same kind.
+/// A run that is changed with bare code, in a database with the same schema.
 struct StatusChange {
     connection: Connection,
     run: RunId,
@@ -146,12 +146,12 @@ struct StatusChange {
 }
 
 impl StatusChange {
-    fn new(room: &Path) -> Self {
-        let store = store_in(room);
+    fn new(directory: &Path) -> Self {
+        let store = store_in(directory);
         let run = start(&store, "turned");
         store.close().expect("closed");
-        let connection = database::open(&database_in(room), Durability::Process);
-        Self { connection, run, log: Bare::in_dir(room) }
+        let connection = database::open(&database_in(directory), Durability::Process);
+        Self { connection, run, log: Bare::in_dir(directory) }
     }
 
     fn turn(&self, before: &str, after: &str) {

@@ -1,4 +1,4 @@
-//! Full text over all logs: making the index, its size, finding words, and what it costs those who append.
+//! Full text over all logs: building the index, its size, finding words, and its cost for appends.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,23 +9,24 @@ use duolog::{Batch, Durability, Store};
 use rusqlite::{Connection, params};
 
 use crate::bench::{Bench, finish, store_in, tool};
+use crate::benchmark::Target;
 use crate::corpus::Corpus;
 use crate::events;
-use crate::figure::Target;
 use crate::measure::{Case, Rounds, in_turns, repeat, timed};
 
-/// A word that is in one text of all: in two pieces here, because this file is among the sources of the texts.
+/// A word that is in only one text; written in two pieces, because this file is among the sources of the texts.
 const NEEDLE: &str = concat!("haystack", "needle");
 const MIB: f64 = 1_048_576.0;
-/// The bytes of one log.
+/// The size of one log.
 const LOG_BYTES: usize = 8 << 20;
 /// The text of one transaction of the bare table.
 const BATCH_BYTES: usize = 32 << 20;
-/// What the index must find as a scan does: words, rare ones, pieces of code, beginnings, phrases, exclusions.
+/// Queries that must find the same with the index and with a scan: words, rare ones, code, prefixes, phrases,
+/// exclusions.
 const QUERIES: [&str; 8] =
     ["durability", "kalomir", "selvor*", "Error::io", "log_epoch", "\"the log\"", "epoch -sync", "checkpoint fold"];
 
-/// Indexing, size, a rare word and a common one, the command, and appends beside an index.
+/// Indexing, size, a rare word and a common one, the command, and appends with an index.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let home = Rc::new(Home::new(bench));
     let mut growing = Growing::new(bench, &home);
@@ -46,7 +47,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     let common = Case::cost("search/common", what, Target::Shown, move || {
         in_turns(rounds, (1, 1), || assert_eq!(find(&of.store, "session", UseIndex::IfPossible), 20), &scan)
     });
-    let (scan, duolog, directory) = (home.scan(NEEDLE), bench.duolog(), home.room.join("home"));
+    let (scan, duolog, directory) = (home.scan(NEEDLE), bench.duolog(), home.directory.join("home"));
     let binary = duolog.clone().unwrap_or_default();
     let what = "duolog log search of a rare word / ripgrep over the same files";
     let command = Case::cost("search/command", what, Target::AtMost(0.4), move || {
@@ -60,14 +61,14 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 /// A home of logs with text.
 struct Home {
     store: Store,
-    room: PathBuf,
+    directory: PathBuf,
 }
 
 impl Home {
-    /// A home with logs that are indexed, one of which has the needle.
+    /// Creates a home with indexed logs, one of which has the needle.
     fn new(bench: &Bench) -> Self {
-        let room = bench.room();
-        let home = Self { store: store_in(&room), room };
+        let directory = bench.new_dir();
+        let home = Self { store: store_in(&directory), directory };
         let mut corpus = Corpus::new();
         home.log("needle", &[corpus.line(&format!("one {NEEDLE} in all of it"))]);
         home.append(0, bench.size(16 << 20, 300_000), &mut corpus);
@@ -78,7 +79,7 @@ impl Home {
         home
     }
 
-    /// Writes logs of so many bytes, and folds them. Returns their texts.
+    /// Writes logs of this size and folds them. Returns their texts.
     fn append(&self, round: usize, bytes: usize, corpus: &mut Corpus) -> Vec<String> {
         let (mut texts, mut left, mut log) = (Vec::new(), bytes, 0);
         while left > 0 {
@@ -94,7 +95,7 @@ impl Home {
             left = left.saturating_sub(size);
             log += 1;
         }
-        // The fold is not what is measured here.
+        // The fold is not measured here.
         self.store.catch_up(|_| {}).expect("caught up");
         texts
     }
@@ -110,14 +111,14 @@ impl Home {
         }
     }
 
-    /// MiB of the index and of the logs.
+    /// Returns the MiB of the index and of the logs.
     fn sizes(&self) -> (f64, f64) {
         let size = |name: &str| self.store.home().state.join(name).metadata().map_or(0, |file| file.len());
         let logs = self.store.state().stats().expect("statistics").logs.bytes;
         ((size("search.db") + size("search.db-wal")) as f64 / MIB, logs as f64 / MIB)
     }
 
-    /// Looks for a word with ripgrep.
+    /// Searches for a word with ripgrep.
     fn scan(&self, word: &'static str) -> impl Fn() + use<> {
         let logs: PathBuf = self.store.home().state.join("sessions");
         move || {
@@ -139,7 +140,7 @@ struct Growing {
 
 impl Growing {
     fn new(bench: &Bench, home: &Rc<Home>) -> Self {
-        let bare = bare_table(&home.room.join("bare.db"));
+        let bare = bare_table(&home.directory.join("bare.db"));
         let (rounds, bytes) = bench.size((3, 32 << 20), (1, 300_000));
         Self { home: Rc::clone(home), bare, corpus: Corpus::new(), round: 0, bytes, rounds }
     }
@@ -164,7 +165,7 @@ impl Growing {
     }
 }
 
-/// The same table and settings as ours, and nothing around it.
+/// Creates a bare table with the same schema and settings as ours.
 fn bare_table(path: &Path) -> Connection {
     let bare = Connection::open(path).expect("a database");
     bare.execute_batch(
@@ -202,19 +203,19 @@ fn find(store: &Store, query: &str, index: UseIndex) -> usize {
     store.search().find(&request(query, index), |_| {}).expect("found").hits.len()
 }
 
-/// The newest 200 hits, as their places.
+/// Returns the positions of the newest 200 hits.
 fn every(store: &Store, query: &str, index: UseIndex) -> Vec<String> {
     let request = SearchRequest { limit: 200, ..request(query, index) };
     let found = store.search().find(&request, |_| {}).expect("found");
     found.hits.iter().map(|hit| format!("{} {} {}", hit.session, hit.cursor, hit.part)).collect()
 }
 
-/// An append in a home with an index that is kept up to date, beside one in a home that has none.
+/// An append in a home with an up-to-date index, against one in a home without an index.
 fn appends(bench: &Bench) -> Case {
-    let (rooms, calls, rounds) = ([bench.room(), bench.room()], bench.size(512, 16), bench.size(41, 2));
-    let stores = [0, 1].map(|at: usize| store_in(&rooms[at]));
+    let (directories, calls, rounds) = ([bench.new_dir(), bench.new_dir()], bench.size(512, 16), bench.size(41, 2));
+    let stores = [0, 1].map(|at: usize| store_in(&directories[at]));
     let batches = events::batches(calls, 1);
-    let what = "append in a home with an index that is kept up to date / in one without";
+    let what = "append in a home with an up-to-date index / in one without an index";
     Case::cost("search/append", what, Target::AtMost(1.1), move || {
         let logs = [0, 1].map(|at: usize| {
             let session = stores[at].sessions().open_thread("bench").expect("a session");
@@ -227,7 +228,7 @@ fn appends(bench: &Bench) -> Case {
                 let append = || batches.iter().for_each(|batch| _ = logs[at].append(batch, Durability::Process));
                 [&mut ours, &mut limit][at].push(timed(append).0 / calls as f64);
             }
-            // The other home does the same work between its appends, but for the index.
+            // The other home does the same work between its appends, except for the index.
             assert!(find(&stores[0], "agent", UseIndex::IfPossible) > 0);
             assert!(stores[1].state().stats().is_ok());
         }

@@ -1,4 +1,4 @@
-//! Homes with a thousand and a hundred thousand sessions: calls cost what they answer, not what exists.
+//! Homes with a thousand and a hundred thousand sessions: the cost of a call depends on its answer, not on the total.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,24 +9,24 @@ use duolog::sessions::SessionFilter;
 use duolog::{Durability, Page, Store};
 
 use crate::bench::{Bench, database_in, store_in};
+use crate::benchmark::Target;
 use crate::database::{self, LIST_SESSIONS};
 use crate::events;
-use crate::figure::Target;
 use crate::measure::{Case, in_turns, repeat, timed};
 
 const PAGE: u32 = 20;
 
-/// The statistics of a home must come within this time.
+/// The maximum time of the statistics.
 const STATS_MS: f64 = 500.0;
 
-/// A home whose rows and index know every line.
+/// A home whose rows and index are up to date.
 struct Sessions {
     store: Store,
     middle: Page,
-    room: PathBuf,
+    directory: PathBuf,
 }
 
-/// Every call in the large home beside the same call in the small one; and a page beside its statement.
+/// Every call in the large home against the same call in the small one; and a page against its statement.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (many, few) = (bench.size(100_000, 1_000), bench.size(1_000, 200));
     let (large, small) = (Rc::new(Sessions::of(bench, many)), Rc::new(Sessions::of(bench, few)));
@@ -39,7 +39,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         })
     };
     let mut cases = vec![
-        growth("sessions/open", "open and close", 3.0, often, |home| open(&home.room)),
+        growth("sessions/open", "open and close", 3.0, often, |home| open(&home.directory)),
         growth("sessions/first page", "the first 20", 2.0, often, |home| home.list(&Page::new(PAGE, None))),
         growth("sessions/middle page", "20 in the middle", 2.0, often, |home| home.list(&home.middle)),
         growth("sessions/search", "a search without hit", 3.0, seldom, Sessions::search),
@@ -56,8 +56,8 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
             })
             .collect()
     }));
-    let bare = database::open(&database_in(&small.room), Durability::Process);
-    let what = format!("the first 20 of {few} sessions / their statement by the bare driver");
+    let bare = database::open(&database_in(&small.directory), Durability::Process);
+    let what = format!("the first 20 of {few} sessions / their statement with the bare driver");
     cases.push(Case::cost("sessions/list", &what, Target::AtMost(2.0), move || {
         let page = Page::new(PAGE, None);
         let statement = || {
@@ -74,8 +74,8 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 
 impl Sessions {
     fn of(bench: &Bench, count: usize) -> Self {
-        let room = bench.room();
-        let store = store_in(&room);
+        let directory = bench.new_dir();
+        let store = store_in(&directory);
         events::make_sessions(&store, count);
         store.catch_up(|_| {}).expect("caught up");
         let (mut page, mut listed) = (Page::new(200, None), 0);
@@ -85,7 +85,7 @@ impl Sessions {
             page = Page::new(200, list.next);
         }
         let middle = Page::new(PAGE, page.after().cloned());
-        let home = Self { store, middle, room };
+        let home = Self { store, middle, directory };
         home.search();
         home
     }
@@ -106,6 +106,6 @@ impl Sessions {
     }
 }
 
-fn open(room: &Path) {
-    store_in(room).close().expect("closed");
+fn open(directory: &Path) {
+    store_in(directory).close().expect("closed");
 }

@@ -1,4 +1,4 @@
-//! Embeddings: the nearest of all of them, beside a bare loop over the same rows.
+//! Embeddings: a search over all of them, against a bare loop over the same rows.
 
 use std::rc::Rc;
 
@@ -7,24 +7,24 @@ use duolog::{Durability, Store, StoreAddress};
 use rusqlite::Connection;
 
 use crate::bench::{Bench, database_in, options_in, store_in};
+use crate::benchmark::Target;
 use crate::database::Server;
-use crate::figure::Target;
 use crate::measure::{Case, in_turns};
 
-/// The numbers of an embedding, as the small models have them.
+/// The dimensions of an embedding, as in small models.
 const NUMBERS: usize = 384;
-/// How many of the nearest are asked for.
+/// The number of results.
 const NEAREST: usize = 10;
-/// The messages of one transaction.
+/// The number of messages in one transaction.
 const CHUNK: usize = 100;
-/// All embeddings, in the order of their rows.
+/// Reads all embeddings in the order of their rows.
 const READ: &str = "SELECT embedding FROM message_embeddings ORDER BY seq";
 
-/// All embeddings by angle and by distance, those of one role, and by a server.
+/// All embeddings by cosine and by distance, those of one role, and on a server.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (count, rounds) = (bench.size(100_000, 500), bench.size(5, 1));
     let what =
-        format!("the {NEAREST} nearest of {count} × {NUMBERS} numbers / a bare loop over the rows, per embedding");
+        format!("the {NEAREST} nearest of {count} × {NUMBERS} dimensions / a bare loop over the rows, per embedding");
     let users = SimilarFilter { role: Some("user".to_owned()), ..SimilarFilter::default() };
     let all = Rc::new(Embeddings::new(bench, count));
     let case = |name: &str, metric: Metric, filter: SimilarFilter| {
@@ -46,15 +46,15 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     ]
 }
 
-/// The same with the state on a server: every embedding comes over the socket, on both sides.
+/// The search with the state on a server: every embedding comes over the socket, on both sides.
 fn on_server(bench: &Bench) -> Case {
     let (count, rounds) = (bench.size(20_000, 300), bench.size(5, 1));
     let what = format!("the {NEAREST} nearest of {count} on a server / a bare loop over the rows, per embedding");
     let started = Server::start();
     let prepared = started.as_ref().ok().map(|server| {
-        let room = bench.room();
-        let said: StoreAddress = server.url.parse().expect("an address");
-        let store = Store::open(options_in(&room).with_store(said).one_shot()).expect("a store");
+        let directory = bench.new_dir();
+        let address: StoreAddress = server.url.parse().expect("an address");
+        let store = Store::open(options_in(&directory).with_store(address).one_shot()).expect("a store");
         fill(&store, count);
         (store, server.driver())
     });
@@ -72,7 +72,7 @@ fn on_server(bench: &Bench) -> Case {
     .needs(&started)
 }
 
-/// A store with embeddings, and its database by the bare driver.
+/// A store with embeddings, and its database with the bare driver.
 struct Embeddings {
     store: Store,
     bare: Connection,
@@ -82,11 +82,11 @@ struct Embeddings {
 
 impl Embeddings {
     fn new(bench: &Bench, count: usize) -> Self {
-        let room = bench.room();
-        let store = store_in(&room);
+        let directory = bench.new_dir();
+        let store = store_in(&directory);
         fill(&store, count);
         store.state().checkpoint().expect("moved");
-        let bare = Connection::open(database_in(&room)).expect("opens");
+        let bare = Connection::open(database_in(&directory)).expect("opens");
         Self { store, bare, wanted: count / 2, vector: embedding(count / 2) }
     }
 
@@ -94,7 +94,7 @@ impl Embeddings {
         search(&self.store, &self.vector, metric, filter);
     }
 
-    /// The row that is nearest, by a loop over what the driver reads in place.
+    /// Returns the nearest row, found by a loop over the rows that the driver reads in place.
     fn read_nearest(&self, metric: Metric) -> usize {
         let mut statement = self.bare.prepare_cached(READ).expect("prepared");
         let mut rows = statement.query([]).expect("rows");
@@ -105,14 +105,14 @@ impl Embeddings {
     }
 }
 
-/// Finds the nearest, which is the vector itself.
+/// Finds the nearest embedding, which is the vector itself.
 fn search(store: &Store, vector: &[f32], metric: Metric, filter: &SimilarFilter) {
     let found = store.sessions().messages().similar(vector, NEAREST, metric, filter).expect("found");
     let itself = if metric == Metric::L2 { 0.0 } else { 1.0 };
     assert!(found.len() == NEAREST && (found[0].score - itself).abs() < 1e-3, "{:?}", found[0]);
 }
 
-/// Adds so many items with embeddings.
+/// Adds `count` items with embeddings.
 fn fill(store: &Store, count: usize) {
     let session = store.sessions().open_thread("bench").expect("a session").id;
     let items = store.sessions().items(&session);
@@ -124,7 +124,7 @@ fn fill(store: &Store, count: usize) {
     }
 }
 
-/// Numbers that look like noise, and are the same every time.
+/// Returns pseudo-random numbers, the same in every run.
 fn embedding(message: usize) -> Vec<f32> {
     let number = |at: usize| {
         let mut mixed = (message as u64 * NUMBERS as u64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -135,7 +135,7 @@ fn embedding(message: usize) -> Vec<f32> {
     (0..NUMBERS).map(number).collect()
 }
 
-/// The nearness of two embeddings, more is nearer. Sums are made side by side, so that the compiler can vectorise them.
+/// Returns the similarity of two embeddings; higher is nearer. Partial sums let the compiler vectorise the loop.
 fn score(bytes: &[u8], wanted: &[f32], metric: Metric) -> f32 {
     let (mut products, mut squares) = ([0_f32; 16], [0_f32; 16]);
     for (ours, theirs) in wanted.as_chunks::<16>().0.iter().zip(bytes.as_chunks::<64>().0) {
@@ -153,7 +153,7 @@ fn score(bytes: &[u8], wanted: &[f32], metric: Metric) -> f32 {
     if metric == Metric::L2 { -square } else { product / square.sqrt() }
 }
 
-/// Where the highest score is.
+/// Returns the index of the highest score.
 fn best(scores: impl Iterator<Item = f32>) -> usize {
     let highest = scores.enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
     highest.map_or(usize::MAX, |(at, _)| at)

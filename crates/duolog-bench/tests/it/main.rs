@@ -2,5 +2,5 @@
 
 #![allow(clippy::expect_used)]
 
-/// Every workload runs and tells its figures; what is asked for wrongly is refused.
+/// Every workload runs and reports its benchmarks; wrong usage is refused.
 mod smoke;

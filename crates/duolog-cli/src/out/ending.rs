@@ -33,8 +33,8 @@ struct State {
 impl Ending {
     /// Starts to listen. The first Ctrl-C asks the command to end after the current output; a second one ends the process.
     pub(super) fn listen(stdout: &impl AsFd) -> io::Result<Self> {
-        let (signals, told) = UnixStream::pair()?;
-        low_level::pipe::register(SIGINT, told)?;
+        let (signals, sender) = UnixStream::pair()?;
+        low_level::pipe::register(SIGINT, sender)?;
         let stdout = stdout.as_fd().try_clone_to_owned()?;
         let shared = Arc::new(Shared::default());
         let ending = Self(Arc::clone(&shared));

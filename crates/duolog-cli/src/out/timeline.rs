@@ -33,7 +33,7 @@ pub enum Detail {
 }
 
 /// An item and its context.
-pub struct Shown<'a> {
+pub struct ItemContext<'a> {
     /// The item.
     pub item: &'a TimelineItem,
     /// Its turn.
@@ -74,7 +74,7 @@ impl Timeline {
     }
 
     /// Draws one item.
-    pub fn item(&mut self, text: &mut Text, shown: &Shown<'_>) {
+    pub fn item(&mut self, text: &mut Text, shown: &ItemContext<'_>) {
         let item = shown.item;
         self.turn = shown.turn;
         if item.boundary == Boundary::Opens {
@@ -85,9 +85,9 @@ impl Timeline {
         }
         self.is_first = false;
         match item.kind {
-            ItemKind::User => self.said(text, item, Tone::Worth, None),
-            ItemKind::Assistant => self.said(text, item, Tone::Good, None),
-            ItemKind::Thinking => self.said(text, item, Tone::Faint, Some(Tone::Faint)),
+            ItemKind::User => self.message(text, item, Tone::Worth, None),
+            ItemKind::Assistant => self.message(text, item, Tone::Good, None),
+            ItemKind::Thinking => self.message(text, item, Tone::Faint, Some(Tone::Faint)),
             ItemKind::ToolCall => self.call(text, item),
             ItemKind::ToolResult => self.answer(text, shown),
             ItemKind::Result => self.result(text, shown),
@@ -152,7 +152,7 @@ impl Timeline {
         text.line(line);
     }
 
-    fn said(&self, text: &mut Text, item: &TimelineItem, tone: Tone, body: Option<Tone>) {
+    fn message(&self, text: &mut Text, item: &TimelineItem, tone: Tone, body: Option<Tone>) {
         self.head(text, &speaker(item), tone, item);
         let words = if item.text.is_empty() { item.what.as_deref().unwrap_or_default() } else { &item.text };
         text.prose(words, body, usize::MAX);
@@ -184,12 +184,12 @@ impl Timeline {
         }
         let more = call.body.len().saturating_sub(DIFF_LINES);
         if more > 0 {
-            let told = format!("… {} more lines", figures::count(more as u64));
-            text.line(format_args!("{INDENT}{}", text.tone(Tone::Faint, &told)));
+            let note = format!("… {} more lines", figures::count(more as u64));
+            text.line(format_args!("{INDENT}{}", text.tone(Tone::Faint, &note)));
         }
     }
 
-    fn answer(&self, text: &mut Text, shown: &Shown<'_>) {
+    fn answer(&self, text: &mut Text, shown: &ItemContext<'_>) {
         let item = shown.item;
         let label = named("answer", item);
         self.head(text, &label, if item.failed { Tone::Bad } else { Tone::Strong }, item);
@@ -215,7 +215,7 @@ impl Timeline {
         }
     }
 
-    fn result(&self, text: &mut Text, shown: &Shown<'_>) {
+    fn result(&self, text: &mut Text, shown: &ItemContext<'_>) {
         let item = shown.item;
         let what = one_line(item.what.as_deref().unwrap_or_default(), text.room());
         // The common names of results are not shown.
@@ -253,8 +253,8 @@ impl Timeline {
             text.prose(&item.text, Some(Tone::Faint), usize::MAX);
             return;
         }
-        let said = one_line(&item.text, text.room().saturating_sub(columns(&label) + 1));
-        text.line(text.tone(Tone::Faint, format!("{label} {said}").trim_end()));
+        let shortened = one_line(&item.text, text.room().saturating_sub(columns(&label) + 1));
+        text.line(text.tone(Tone::Faint, format!("{label} {shortened}").trim_end()));
     }
 
     /// Returns the time since the start of the turn, or the timestamp if the start is unknown.
@@ -289,8 +289,8 @@ impl Text {
         }
         let more = lines.count();
         if more > 0 {
-            let told = format!("… {} more lines", figures::count(more as u64));
-            self.line(format_args!("{INDENT}{}", self.tone(Tone::Faint, &told)));
+            let note = format!("… {} more lines", figures::count(more as u64));
+            self.line(format_args!("{INDENT}{}", self.tone(Tone::Faint, &note)));
         }
     }
 }

@@ -7,9 +7,9 @@ use duolog_testkit::on_both_engines;
 
 use crate::kit::{Kit, Ran};
 
-on_both_engines!(a_command_that_fails_at_any_of_its_writes_changes_nothing, of_racing_ends_one_is_kept_whole);
+on_both_engines!(a_command_that_fails_at_any_of_its_writes_changes_nothing, one_of_several_racing_ends_is_kept);
 
-/// The tables whose every write is counted. Of sessions and lines only new ones are: others are written after the commit.
+/// The tables and the statements that can fail. For sessions and lines only inserts: other writes follow the commit.
 const TABLES: [(&str, &[&str]); 13] = [
     ("workflow_runs", ALL),
     ("workflow_run_bodies", ALL),
@@ -27,7 +27,7 @@ const TABLES: [(&str, &[&str]); 13] = [
 ];
 const ALL: &[&str] = &["INSERT", "UPDATE", "DELETE"];
 
-/// A state in which the write that is said fails: the rows, the queue and the lines of a command, in their order.
+/// A state in which a chosen write fails: the rows, the outbox and the lines of a command, in order.
 struct Faulty<'p> {
     kit: Kit,
     place: &'p Place,
@@ -73,12 +73,12 @@ impl<'p> Faulty<'p> {
         }
     }
 
-    /// All that the tables and the logs hold.
+    /// Returns the content of the tables and of the logs.
     fn dump(&self) -> String {
         let mut all = String::new();
         for (table, events) in TABLES {
             let columns = if events.len() == 1 { "COUNT(*)" } else { "*" };
-            // Lines leave the outbox when their log is synced, whatever the command did.
+            // Lines leave the outbox when their log is synced, independent of the command.
             if table == "outbox_lines" {
                 continue;
             }
@@ -103,7 +103,7 @@ impl<'p> Faulty<'p> {
         all
     }
 
-    /// Runs a command that fails at its first write, at its second and so on, until it is done.
+    /// Runs a command that fails at its first write, then at its second, and so on, until it succeeds.
     fn run(&self, args: &[&str]) -> Ran {
         let before = self.dump();
         for writes in 0..80 {
@@ -119,13 +119,13 @@ impl<'p> Faulty<'p> {
         panic!("{args:?} is never done");
     }
 
-    /// What a command prints that succeeds.
+    /// Returns the output of a command that succeeds.
     fn printed(&self, args: &[&str]) -> String {
         self.run(args).text().trim().to_owned()
     }
 }
 
-/// How many lines each log has.
+/// Appends the number of lines of each log.
 fn lines_below(directory: &Path, all: &mut String) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("reads").path()).collect();
@@ -187,8 +187,8 @@ fn a_command_that_fails_at_any_of_its_writes_changes_nothing(place: &Place) {
     state.run(&["runs", "execution", "end", &turn, "--output", "hello", "--turns", "1"]);
 }
 
-/// Eight processes end one execution: one of them does, and nothing of the others is kept.
-fn of_racing_ends_one_is_kept_whole(place: &Place) {
+/// Eight processes end one execution: one succeeds, and nothing of the others is kept.
+fn one_of_several_racing_ends_is_kept(place: &Place) {
     let kit = Kit::on(place);
     kit.run(&["runs", "start", "build", "--trigger", "t", "--id", "r"]).is(0);
     let execution = kit.run(&["runs", "phase", "begin", "r", "plan"]).is(0).text().trim().to_owned();
@@ -210,7 +210,7 @@ fn of_racing_ends_one_is_kept_whole(place: &Place) {
     let shown = kit.run(&["runs", "show", "r", "--json"]).is(0);
     assert_eq!(shown.field("/run/phase_history").as_array().expect("a list").len(), 1);
     assert_eq!(shown.field("/run/phase_history/0/summary"), format!("summary {}", won[0]));
-    // Asked once more, it is refused, and all of that stays.
+    // Repeated, the command is refused and changes nothing.
     let late = ["runs", "phase", "end", "r", &execution, "--output", "late", "--summary", "late", "--cost-usd", "1"];
     kit.run(&late).is(1).says("has ended");
     assert_eq!(kit.run(&["runs", "output", &execution]).is(0).text(), output);

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::kit::{Kit, Transcript};
 
-/// Records a tool's answer that is kept whole as a blob.
+/// Records a tool result that is stored as a blob.
 fn record(kit: &Kit, session: &str, word: &str) {
     let whole = format!("{word}\\n").repeat(20_000);
     let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");
@@ -22,7 +22,7 @@ fn files(kit: &Kit) -> Vec<PathBuf> {
     files
 }
 
-/// Makes every blob one of long ago.
+/// Sets the time of every blob to long ago.
 fn let_age(kit: &Kit) {
     for file in files(kit) {
         let long_ago = SystemTime::now() - Duration::from_hours(48);
@@ -31,7 +31,7 @@ fn let_age(kit: &Kit) {
 }
 
 #[test]
-fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
+fn blobs_are_counted_and_unreferenced_ones_removed() {
     let kit = Kit::new();
     record(&kit, "one", "kept");
     record(&kit, "two", "kept");
@@ -48,7 +48,7 @@ fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
     let_age(&kit);
     transcript.run(&kit, &["state", "blobs", "--json"]).is(0);
     kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: add --yes");
-    assert_eq!(files(&kit).len(), 2, "nobody was there to ask");
+    assert_eq!(files(&kit).len(), 2, "there is no terminal to ask on");
     transcript.run(&kit, &["state", "blobs", "--prune", "--yes"]).is(0);
     transcript.run(&kit, &["state", "blobs", "--prune"]).is(0);
     assert_eq!(files(&kit).len(), 1);
@@ -57,7 +57,7 @@ fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
 }
 
 #[test]
-fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
+fn verify_reports_a_referenced_blob_that_is_missing() {
     let kit = Kit::new();
     record(&kit, "one", "whole");
     kit.run(&["log", "verify", "one"]).is(0);
@@ -82,7 +82,7 @@ fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
     fs::remove_file(&blob).expect("removed");
     kit.run(&["--home", "copy", "log", "verify", "one"]).is(0);
     kit.run(&["--home", "copy", "doctor"]).is(0);
-    // What a text says of a blob needs none.
+    // A text that looks like a reference needs no blob.
     let digits = "0".repeat(64);
     kit.append(
         "two",

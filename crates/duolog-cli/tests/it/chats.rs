@@ -14,7 +14,7 @@ fn at<'a>(verb: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_the_commands_say() {
+fn output_of_the_commands() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     said.run(&kit, &["chats", "list"]).is(0);
@@ -36,7 +36,7 @@ fn what_the_commands_say() {
     said.run(&kit, &at("reset", &[])).is(0);
     said.run(&kit, &at("reset", &["--json"])).is(1);
     said.run(&kit, &["chats", "show", &chat]).is(0);
-    // What the platform delivers again after that is known, and begins no chat.
+    // A message that the platform delivers again is known, and starts no chat.
     said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello"])).is(0);
     said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello", "--json"])).is(0);
     let mut settings = insta::Settings::clone_current();
@@ -45,7 +45,7 @@ fn what_the_commands_say() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_way_out() {
+fn errors_have_hints() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     said.run(&kit, &["chats", "add", "hello"]).is(2);
@@ -62,7 +62,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
 }
 
 #[test]
-fn a_chat_that_was_silent_for_longer_than_configured_is_another() {
+fn a_chat_ends_after_the_configured_idle_time() {
     let kit = Kit::new();
     let add = || kit.run(&at("add", &["hello", "--json"])).is(0).field("/chat_created");
     assert_eq!((add(), add()), (true.into(), false.into()));
@@ -79,7 +79,7 @@ fn a_chat_that_was_silent_for_longer_than_configured_is_another() {
 }
 
 fn eight_processes_have_one_chat(place: &Place) {
-    // On a server each has a home of its own; in a file they share one.
+    // On a server each process has its own home; with SQLite they share one.
     let kits: Vec<Kit> = (0..if place.database().is_some() { 8 } else { 1 }).map(|_| Kit::on(place)).collect();
     kits[0].run(&["state", "migrate"]).is(0);
     let start = |number: usize| {
@@ -97,7 +97,7 @@ fn eight_processes_have_one_chat(place: &Place) {
     assert_eq!(
         (count("/chat_created"), count("/existed")),
         (1, 1),
-        "one begins it, and what is delivered twice is one message"
+        "one process starts it, and a repeated message is stored once"
     );
     let history = kits[0].run(&["chats", "history", chat.as_str().expect("an id"), "--json"]).is(0);
     assert_eq!(history.field("/messages").as_array().map(Vec::len), Some(7));

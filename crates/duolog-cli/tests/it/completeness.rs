@@ -7,7 +7,7 @@ use crate::kit::{Kit, Ran};
 
 on_both_engines!(an_answer_that_is_not_complete_says_so, a_large_append_is_counted_to_its_end);
 
-/// One response, with so much text besides.
+/// Returns a response line with this many bytes of text.
 fn response(number: usize, bytes: usize) -> String {
     format!(
         "{{\"type\":\"assistant\",\"requestId\":\"r{number}\",\"timestamp\":\"2026-05-01T10:00:00Z\",\"message\":{{\"id\":\"m{number}\",\
@@ -94,7 +94,11 @@ fn a_list_counts_a_large_append_in_parts_and_says_so() {
     kit.append("demo", &lines);
     let told = asked(&kit, &["sessions", "list"], &["--json"]);
     assert_eq!(told.field("/complete"), false, "{}", told.text());
-    assert_eq!(asked(&kit, &["usage", "daily"], &["--json"]).field("/totals/responses"), 5, "a sum is counted whole");
+    assert_eq!(
+        asked(&kit, &["usage", "daily"], &["--json"]).field("/totals/responses"),
+        5,
+        "a sum includes every line"
+    );
     assert_eq!(asked(&kit, &["sessions", "list"], &["--json"]).field("/complete"), true);
 }
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use crate::kit::{Kit, Ran, Transcript};
 
-/// A kit whose home has this configuration.
+/// Creates a kit whose home has this configuration.
 fn configured(text: &str) -> (Kit, PathBuf) {
     let kit = Kit::new();
     let file = kit.home().join("config/duolog.toml");
@@ -19,7 +19,7 @@ fn with(kit: &Kit, args: &[&str], name: &str, value: &str) -> Ran {
 const WRONG: &str = "[limits]\nline_byte_max = 1\nopen_logs_max = \"many\"\n\n[durabilty]\nlog = \"power\"\n";
 
 #[test]
-fn what_is_in_force_is_shown_with_where_it_came_from() {
+fn the_effective_configuration_is_shown_with_its_sources() {
     let (kit, _) = configured("[limits]\nline_bytes_max = \"1 MiB\"\n\n[durability]\nlog = \"power\"\n");
     let mut transcript = Transcript::default();
     transcript.run(&kit, &["config", "show"]).is(0);
@@ -62,7 +62,7 @@ fn every_key_is_in_the_help_with_its_default() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_together() {
     let (kit, file) = configured(WRONG);
     let mut transcript = Transcript::default();
     transcript.run(&kit, &["config", "check"]).is(2);
@@ -87,7 +87,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn a_wrong_file_stops_what_opens_a_store_and_nothing_else() {
+fn a_wrong_file_stops_only_commands_that_open_a_store() {
     let (kit, file) = configured(WRONG);
     let commands: [&[&str]; 6] = [
         &["sessions", "list"],
@@ -100,7 +100,7 @@ fn a_wrong_file_stops_what_opens_a_store_and_nothing_else() {
     for args in commands {
         kit.run(args).is(2).says(&format!("{}:2: unknown key line_byte_max", file.display())).says("open_logs_max");
     }
-    assert!(!kit.home().join("state").exists(), "nothing was made");
+    assert!(!kit.home().join("state").exists(), "nothing was created");
     for args in [&["completions", "bash"][..], &["--help"], &["log", "append", "--help"], &["init"], &["man", "pages"]]
     {
         kit.run(args).is(0);
@@ -121,12 +121,12 @@ fn limits_and_durability_are_those_of_the_configuration() {
     kit.run(&append).is(2).says("1024");
     with(&kit, &append, "DUOLOG_LINE_BYTES_MAX", "2KiB").is(0);
     assert_eq!(kit.run(&["state", "stats", "--json"]).is(0).field("/pragmas/busy_timeout"), "123");
-    // The limit is one of appending: what is in a log is read whatever the limit is.
+    // The limit applies to appends only: existing lines are read whatever the limit is.
     assert_eq!(kit.run(&["log", "tail", "demo"]).is(0).text().trim_end(), long);
     assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/damaged_lines"), 0);
 }
 
-/// What is synced is seen by whoever traces the process: without it a power cut could take the line.
+/// strace shows the sync, without which a power cut could lose the line.
 #[test]
 fn an_append_is_as_durable_as_the_configuration_says() {
     let (kit, _) = configured("[durability]\nlog = \"power\"\n");
@@ -136,7 +136,7 @@ fn an_append_is_as_durable_as_the_configuration_says() {
         let mut command = std::process::Command::new("strace");
         command.args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-o"]).arg(&trace).arg(crate::kit::DUOLOG);
         command.args(["log", "append", "--session", "demo", "--line", "{}"]).args(args).env("DUOLOG_HOME", kit.home());
-        assert!(command.output().expect("strace runs: it shows what is synced").status.success());
+        assert!(command.output().expect("strace runs").status.success());
         fs::read_to_string(&trace).expect("a trace").lines().filter(|line| line.contains("demo.jsonl>")).count()
     };
     let (configured, asked) = (log_syncs(&[]), log_syncs(&["--durability", "power"]));
@@ -156,7 +156,7 @@ fn limits_of_runs_are_those_of_the_file() {
         kit.run(&["runs", "show", &id, "--json"]).is(0)
     };
     assert_eq!(shown(&second).field("/run/restart_cap"), 0);
-    // What the environment says goes before the file: with two places the one that waits begins.
+    // The environment overrides the file: with two slots the queued run starts.
     let admitted = with(&kit, &["runs", "admit", "--json"], "DUOLOG_RUNS_MAX_RUNNING", "2").is(0);
     assert_eq!(admitted.field("/admitted").as_array().map(Vec::len), Some(1));
     assert_eq!(shown(&second).field("/run/status"), "running");

@@ -12,7 +12,7 @@ on_both_engines!(
     a_command_that_is_repeated_creates_one_session
 );
 
-/// The names of all sessions.
+/// Returns the names of all sessions.
 fn sessions(kit: &Kit) -> Vec<String> {
     let list = kit.run(&["sessions", "list", "--json"]).is(0).text();
     let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
@@ -62,9 +62,9 @@ fn a_command_that_is_repeated_creates_one_session(place: &Place) {
     assert_eq!(sessions(&kit).len(), 2);
 }
 
-/// What sessions, branches and items say about themselves.
+/// The metadata of sessions, branches and items.
 #[test]
-fn what_is_known_is_set_and_shown() {
+fn metadata_is_set_and_shown() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let new = ["sessions", "new", "--name", "demo", "--agent", "coder", "--kind", "play", "--playbook", "review"];
@@ -111,7 +111,7 @@ fn what_is_known_is_set_and_shown() {
 }
 
 #[test]
-fn what_the_commands_say() {
+fn output_of_the_commands() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let items = b"{\"role\":\"user\",\"content\":\"hello\"}\n{\"role\":\"assistant\",\"content\":\"hi\"}\n[1,\n 2]\n";
@@ -152,7 +152,7 @@ fn what_the_commands_say() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_way_out() {
+fn errors_have_hints() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     said.run(&kit, &["sessions", "add", "--session", "demo", "--item", "NaN"]).is(2);
@@ -208,7 +208,7 @@ fn eight_commands_add_to_one_session(place: &Place) {
     assert_eq!((lines.len(), lines[0]), (33, "\"first\""));
     for batch in lines[1..].chunks(4) {
         let start = batch[0].strip_suffix("0]").expect("the first of a batch");
-        assert_eq!(batch, [0, 1, 2, 3].map(|part| format!("{start}{part}]")), "batches are whole");
+        assert_eq!(batch, [0, 1, 2, 3].map(|part| format!("{start}{part}]")), "batches are complete");
     }
 }
 
@@ -230,11 +230,11 @@ fn a_session_with_many_branches_says_that_not_all_are_shown() {
 }
 
 #[test]
-fn an_export_removes_what_a_killed_one_left() {
+fn an_export_removes_files_of_a_killed_one() {
     let kit = Kit::new();
     kit.run(&["sessions", "add", "--session", "s", "--item", "1"]).is(0);
     let place = |name: &str| kit.dir.path().join(name);
-    // No process has such a number; the other is this one.
+    // No process has this id; the other id is that of this process.
     let (dead, live) = (place("s.json.part-4294967295"), place(&format!("s.json.part-{}", std::process::id())));
     let others = [place("t.json.part-4294967295"), place("s.json.part-x"), place("s.json.part"), live];
     for path in others.iter().chain([&dead]) {
@@ -242,6 +242,6 @@ fn an_export_removes_what_a_killed_one_left() {
     }
     kit.run(&["sessions", "export", "s", "--output", "s.json"]).is(0);
     assert!(!dead.exists());
-    assert!(others.iter().all(|path| path.exists()), "what is somebody else's stays");
+    assert!(others.iter().all(|path| path.exists()), "files of other processes are kept");
     kit.run(&["--home", "other", "sessions", "import", "s.json"]).is(0);
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 
 use crate::kit::{Kit, lines_of};
 
-/// Moves everything into the database file, so that it can be changed there.
+/// Checkpoints the write-ahead log into the database file, so that the file can be changed.
 fn settled(kit: &Kit) -> std::path::PathBuf {
     kit.run(&["state", "checkpoint"]).is(0);
     kit.home().join("state/state.db")
@@ -66,13 +66,13 @@ fn damaged_pages_of_the_database_are_damage() {
 }
 
 #[test]
-fn a_quick_look_reads_the_logs_that_changed_last_and_a_deep_one_all() {
+fn a_quick_check_reads_the_latest_logs_and_a_deep_one_all() {
     let kit = Kit::new();
     kit.append("oldest", "{\"n\":1}\n");
     for number in 0..50 {
         kit.append(&format!("later-{number}"), "{\"n\":1}\n");
     }
-    // The first look at a home after a boot is at every log.
+    // The first check of a home after a boot reads every log.
     kit.run(&["sessions", "list"]).is(0);
     let log = kit.log_of("oldest");
     fs::write(&log, "{\"n\":2}\n").expect("changed");
@@ -99,7 +99,7 @@ fn a_database_that_is_none_is_damage() {
 }
 
 #[test]
-fn something_else_in_the_place_of_a_log_is_damage() {
+fn a_log_path_that_is_not_a_file_is_damage() {
     for is_link in [false, true] {
         let kit = Kit::new();
         kit.append("demo", "{\"n\":1}\n");
@@ -119,14 +119,14 @@ fn something_else_in_the_place_of_a_log_is_damage() {
         kit.run(&["log", "verify", "demo"]).is(4).says(what);
         let all = kit.run(&["log", "verify", "--all", "--json"]).is(4);
         assert_eq!(all.field("/damaged_logs"), 1);
-        assert_eq!(all.field("/results").as_array().map(Vec::len), Some(2), "the other log is checked all the same");
+        assert_eq!(all.field("/results").as_array().map(Vec::len), Some(2), "the other log is checked");
         kit.run(&["doctor"]).is(4);
         kit.run(&["sessions", "list"]).is(0);
         kit.run(&["log", "cat", "fine"]).is(0);
         kit.run(&["sessions", "show", "demo"]).is(0).says(what);
         let backup = kit.run(&["state", "backup", "copy", "--json"]).is(4).says("could not be copied");
         assert_eq!(backup.field("/failures").as_array().map(Vec::len), Some(1));
-        assert_eq!(backup.field("/log_count"), 1, "the other log is copied all the same");
+        assert_eq!(backup.field("/log_count"), 1, "the other log is copied");
         assert_eq!(lines_of(&aside), ["{\"n\":1}"], "nothing was written through it");
     }
 }
@@ -156,7 +156,7 @@ fn a_damaged_line_is_skipped_told_and_counted() {
     kit.run(&["doctor"]).is(4);
 }
 
-/// A quick look costs what it looks at, not what there is.
+/// The cost of a quick check depends on what it reads, not on the total.
 #[test]
 fn a_large_database_is_checked_page_by_page_with_deep_only() {
     let kit = Kit::new();
@@ -176,14 +176,14 @@ fn a_large_database_is_checked_page_by_page_with_deep_only() {
     assert_eq!(database(&["doctor", "--deep", "--json"]), whole);
 }
 
-/// Lines are copied in blocks: a damaged one must take no other with it, and none may pass twice or out of order.
+/// Lines are copied in blocks: a damaged line must not affect others, and none may be doubled or reordered.
 #[test]
 fn damage_among_many_lines_costs_only_the_damaged_ones() {
     let kit = Kit::new();
     let line = |n: usize| format!("{{\"n\":{},\"text\":\"{}\"}}\n", 10_000_000 + n, "é".repeat(40));
     let length = line(0).len();
     kit.append("demo", &(0..9000).map(line).collect::<String>());
-    // A raw NUL, half a character, a lost brace at either end, and what only a parser sees.
+    // A raw NUL, half a character, a missing brace at either end, and an error that only a parser sees.
     let damage: [(usize, usize, &[u8]); 5] =
         [(10, 20, b"\0"), (3000, 30, b"x"), (3001, 0, b" "), (6000, length - 2, b" "), (8000, 4, b"\"")];
     let file = fs::OpenOptions::new().write(true).open(kit.log_of("demo")).expect("a log");
@@ -211,10 +211,10 @@ fn damage_among_many_lines_costs_only_the_damaged_ones() {
 }
 
 #[test]
-fn a_torn_tail_is_a_warning_until_it_is_mended() {
+fn a_torn_tail_is_a_warning_until_it_is_repaired() {
     let kit = Kit::new();
     kit.append("demo", "{\"n\":1}\n");
-    // Nobody is known to be writing it any more, so opening the store has no reason to look.
+    // No process is known to write the log, so opening the store does not check it.
     kit.run(&["sessions", "list"]).is(0);
     let mut file = fs::OpenOptions::new().append(true).open(kit.log_of("demo")).expect("a log");
     file.write_all(b"{\"torn\":").expect("torn");
@@ -227,7 +227,7 @@ fn a_torn_tail_is_a_warning_until_it_is_mended() {
     assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
 }
 
-/// A log of three blocks and its lines, sealed.
+/// Creates a sealed log of three blocks; returns its path, its bytes and the ends of its lines.
 fn sealed(kit: &Kit) -> (std::path::PathBuf, Vec<u8>, Vec<usize>) {
     let lines: Vec<_> = (0..250).map(|n| format!("{{\"n\":{n},\"text\":\"some words of line {n}\"}}\n")).collect();
     let lines = lines.concat();
@@ -238,7 +238,7 @@ fn sealed(kit: &Kit) -> (std::path::PathBuf, Vec<u8>, Vec<usize>) {
 }
 
 #[test]
-fn verify_says_where_sealed_bytes_changed_and_what_became_of_the_rest() {
+fn verify_reports_where_sealed_bytes_changed_and_if_the_rest_is_intact() {
     let kit = Kit::new();
     let (log, text, starts) = sealed(&kit);
     let len = text.len();
@@ -279,7 +279,7 @@ fn verify_says_where_sealed_bytes_changed_and_what_became_of_the_rest() {
 }
 
 #[test]
-fn repair_says_what_it_did_and_what_stays() {
+fn repair_reports_what_it_did_and_what_remains() {
     let kit = Kit::new();
     let (log, text, starts) = sealed(&kit);
     let mut flipped = text.clone();

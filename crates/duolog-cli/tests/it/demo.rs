@@ -1,6 +1,6 @@
 use crate::kit::{Kit, Ran, Transcript};
 
-/// The demo in a temporary directory of the kit, so that whatever it leaves is seen.
+/// Runs the demo in a temporary directory of the kit, so that leftover files are seen.
 fn demo(kit: &Kit, args: &[&str]) -> Ran {
     let temporary = kit.dir.path().join("tmp");
     std::fs::create_dir_all(&temporary).expect("made");
@@ -11,9 +11,9 @@ fn left(kit: &Kit) -> usize {
     std::fs::read_dir(kit.dir.path().join("tmp")).expect("a directory").count()
 }
 
-/// The torn line is made by hand here: how often the kill comes too late depends on the machine.
+/// The torn line is written directly here: how often the kill comes too late depends on the machine.
 #[test]
-fn the_demo_tells_what_it_does() {
+fn output_of_the_demo() {
     let kit = Kit::new();
     let ran = demo(&kit, &["--half"]).is(0);
     assert_eq!(ran.stderr, "");
@@ -28,7 +28,7 @@ fn the_demo_tells_what_it_does() {
 }
 
 #[test]
-fn whatever_the_kill_left_every_acknowledged_event_is_there() {
+fn a_kill_loses_no_acknowledged_event() {
     let kit = Kit::new();
     for _ in 0..3 {
         let ran = demo(&kit, &["--json"]).is(0);
@@ -51,7 +51,7 @@ fn whatever_the_kill_left_every_acknowledged_event_is_there() {
 }
 
 #[test]
-fn a_home_that_is_named_or_kept_can_be_looked_at() {
+fn a_given_or_kept_home_stays() {
     let kit = Kit::new();
     let kept = demo(&kit, &["--keep", "--json"]).is(0);
     assert_eq!((kept.field("/is_home_kept"), left(&kit)), (true.into(), 1));
@@ -63,11 +63,11 @@ fn a_home_that_is_named_or_kept_can_be_looked_at() {
         let named = demo(&kit, &["--half", "--json", "--home", home.to_str().expect("a plain path")]).is(0);
         assert_eq!((named.field("/is_home_kept"), named.field("/repair_count")), (true.into(), 1.into()));
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
-        assert_eq!(shown.field("/events"), named.field("/events"), "a session of its own");
+        assert_eq!(shown.field("/events"), named.field("/events"), "a new session");
         let torn = kit.log_of(name).with_extension("jsonl.torn");
         assert!(torn.metadata().expect("the torn line").len() >= named.field("/torn_bytes").as_u64().expect("bytes"));
     }
-    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "nobody else's is touched");
+    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "other sessions are not changed");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn runs_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_demo_whose_reader_goes_away_leaves_nothing() {
+fn a_demo_with_a_closed_pipe_leaves_no_files() {
     let kit = Kit::new();
     std::fs::create_dir_all(kit.dir.path().join("tmp")).expect("made");
     let mut command = kit.command(&["demo", "--fast"]);

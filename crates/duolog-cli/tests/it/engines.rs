@@ -57,7 +57,7 @@ fn a_retry_under_an_operation_id_changes_nothing_twice(place: &Place) {
     let made = twice(&["sessions", "new", "--name", "plan", "--operation", "make", "--json"]).field("/session/id");
     kit.run(&["sessions", "new", "--name", "other", "--operation", "make"]).is(1).says("operation make was used");
     twice(&["sessions", "rename", "plan", "done", "--operation", "rename", "--json"]);
-    assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "told once, in the file that stays");
+    assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "recorded once, in the remaining file");
     kit.run(&["sessions", "rename", "plan", "gone", "--operation", "rename"]).is(1).says("operation rename was used");
     let deleted = twice(&["sessions", "delete", "done", "--yes", "--operation", "delete", "--json"]);
     assert_eq!((deleted.field("/session_id"), deleted.field("/deleted")), (made, true.into()));

@@ -21,7 +21,7 @@ on_both_engines!(
     the_exit_code_says_why_nothing_was_run,
 );
 
-/// A runner whose command tells its process id first.
+/// A runner whose command prints its process id first.
 struct Runner {
     process: Child,
     stdout: BufReader<ChildStdout>,
@@ -40,7 +40,7 @@ impl Runner {
         line.trim_end().to_owned()
     }
 
-    /// The command, by the process id that it tells.
+    /// Returns the command by the process id that it prints.
     fn command(&mut self) -> OwnedFd {
         let pid = self.line().parse().ok().and_then(Pid::from_raw).expect("a process id");
         pidfd_open(pid, PidfdFlags::empty()).expect("it runs")
@@ -59,13 +59,13 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Only where an assertion failed before it ended.
+        // Only if an assertion failed before it ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Waits for the end of a process that is no child of this one.
+/// Waits for the end of a process that is not a child of this one.
 fn ends(process: &OwnedFd) {
     poll(&mut [PollFd::new(process, PollFlags::IN)], None).expect("waits");
 }
@@ -78,7 +78,7 @@ fn runs(kit: &Kit) -> Vec<Value> {
     kit.run(&["runs", "list", "--limit", "200", "--json"]).is(0).field("/runs").as_array().expect("a list").clone()
 }
 
-/// The outcome and the error of each execution of a run, oldest first.
+/// Returns the outcome and the error of each execution of a run, oldest first.
 fn executions(kit: &Kit, run: &str) -> Vec<(String, String)> {
     let shown = kit.run(&["runs", "show", run, "--json"]).is(0).field("/executions");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -94,7 +94,7 @@ fn until_stale(kit: &Kit) {
 const NAMED: &[&str] = &["--workflow", "w", "--trigger", "t", "--lease", "1s", "--claim", "first"];
 const NEXT: &[&str] = &["--next", "--loop", "--claim", "second"];
 
-/// A runner that dies must not leave its command at work, and what it began is run again once.
+/// The command of a runner that dies is killed, and its phase is run again once.
 fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
     let kit = Kit::on(place);
     let mut first = Runner::start(exec(&kit, NAMED, "echo $$; sleep 600; echo $$ >> late"));
@@ -102,7 +102,7 @@ fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
     first.signal(Signal::KILL);
     ends(&command);
     until_stale(&kit);
-    assert!(kit.run(&["runs", "list"]).is(0).text().contains(" stale "), "the list tells");
+    assert!(kit.run(&["runs", "list"]).is(0).text().contains(" stale "), "the list shows the expired lease");
     let mut second = Runner::start(exec(&kit, NEXT, "echo done"));
     assert_eq!(second.line(), "done");
     let run = runs(&kit)[0]["id"].as_str().expect("an id").to_owned();
@@ -116,7 +116,7 @@ fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
     assert!(!kit.dir.path().join("late").exists(), "the first command did not go on");
 }
 
-/// A runner that was suspended for longer than its lease finds that it was overtaken.
+/// A runner that was suspended for longer than its lease finds that another process has claimed its run.
 fn a_stopped_runner_is_overtaken_and_stops_its_command(place: &Place) {
     let kit = Kit::on(place);
     let mut first = Runner::start(exec(&kit, NAMED, "echo $$; sleep 600"));
@@ -184,7 +184,7 @@ fn a_command_that_fails_fails_its_run(place: &Place) {
     let execution = kit.run(&["runs", "show", id, "--json"]).is(0).field("/executions/0/id");
     let kept = kit.run(&["runs", "output", execution.as_str().expect("an id")]).is(0).text();
     assert!(kept.contains("to stdout\n") && kept.contains("to stderr\n"), "{kept}");
-    // A phase that failed is run again, and the run is not ended by it.
+    // A failed phase is run again, and does not end the run.
     let phase = [NAMED, &["--phase", "test"]].concat();
     let again = |code: &str| exec(&kit, &phase, &format!("exit {code}")).status().expect("runs").code();
     assert_eq!((again("1"), again("0"), again("0")), (Some(1), Some(0), Some(6)));

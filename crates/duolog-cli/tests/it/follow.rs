@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kit::{Kit, Ran};
 
-/// A follower, with what it says.
+/// A follower and its output.
 pub struct Following {
     pub child: Child,
     pub lines: BufReader<ChildStdout>,
@@ -29,7 +29,7 @@ impl Following {
         kill_process(Pid::from_child(&self.child), signal).expect("signalled");
     }
 
-    /// Waits for the end; a follower that does not end fails the test.
+    /// Waits for the end. A follower that does not end fails the test.
     pub fn end(mut self) -> Ran {
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.child.try_wait().expect("waits").is_none() {
@@ -83,22 +83,22 @@ fn a_reset_is_told() {
     for _ in 0..3 {
         following.next();
     }
-    // What was seen is on record, so that its loss raises the epoch.
+    // The lines are recorded, so that their loss raises the epoch.
     kit.run(&["sessions", "list"]).is(0);
     let file = std::fs::OpenOptions::new().write(true).open(kit.log_of("demo")).expect("a log");
     file.set_len(8).expect("cut");
-    // Whoever looks at the state first is told, once; the line after it proves that following went on.
+    // The first process that reads the state reports the loss, once; the next line proves that following continues.
     let ran = kit.feed(&["log", "append", "--session", "demo"], b"{\"n\":4}\n");
     if ran.code != Some(0) {
         ran.is(4).says("lost bytes");
         kit.append("demo", "{\"n\":4}\n");
     }
-    // What still stands is not shown again, and nothing is left out.
+    // Lines that still exist are not shown again, and none is skipped.
     assert_eq!(following.next(), "{\"n\":4}");
     following.signal(Signal::INT);
     following.end().is(0).says("reset:").says("continuing from 1:8");
     let ran = kit.run(&["log", "cat", "demo", "--from", "0:24"]).is(0).says("continuing from 1:8");
-    assert_eq!(ran.text(), "{\"n\":4}\n", "a cursor of the old epoch goes on where both agree");
+    assert_eq!(ran.text(), "{\"n\":4}\n", "a cursor of the old epoch continues at the common position");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_closed_pipe_is_success_and_silent() {
 }
 
 #[test]
-fn a_follower_notices_that_its_reader_is_gone() {
+fn a_follower_ends_when_its_pipe_is_closed() {
     let kit = Kit::new();
     kit.append("demo", "{\"n\":1}\n");
     let mut following = Following::start(&kit, &["log", "tail", "demo", "-f"]);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::kit::Kit;
 
-/// Commands that take an id of something that exists. What stands in braces is given by a prefix; NAME is a thread name.
+/// Commands that take the id of something that exists. A name in braces is replaced by a prefix; NAME is a thread name.
 const EXISTING: &[&str] = &[
     "sessions show {session}",
     "sessions show NAME",
@@ -69,11 +69,11 @@ const EXISTING: &[&str] = &[
     "sessions rename {session} renamed",
 ];
 
-/// Commands that create what they name, or delete it: a prefix means nothing there, or is refused.
+/// Commands that create what they name, or delete it: a prefix is a new name there, or is refused.
 const EXACT: &[(&str, i32)] =
     &[("sessions delete {session} --yes", 2), ("sessions clear {session} --yes", 2), ("sessions delete NAM --yes", 1)];
 
-/// A prefix that no other id has.
+/// Returns a unique prefix.
 fn prefix(id: &str) -> &str {
     &id[..30]
 }
@@ -88,7 +88,7 @@ fn id(kit: &Kit, command: &str, pointer: &str) -> String {
         .to_owned()
 }
 
-/// A home with one of everything, and what its parts are called.
+/// Creates a home with one object of each kind, and returns their ids.
 fn home() -> (Kit, BTreeMap<&'static str, String>) {
     let kit = Kit::new();
     let mut ids = BTreeMap::new();
@@ -116,7 +116,7 @@ fn filled(command: &str, ids: &BTreeMap<&'static str, String>) -> Vec<String> {
 }
 
 #[test]
-fn every_command_takes_a_unique_prefix_of_what_exists() {
+fn every_command_takes_a_unique_id_prefix() {
     let (kit, ids) = home();
     for command in EXISTING {
         let args = filled(command, &ids);
@@ -126,7 +126,7 @@ fn every_command_takes_a_unique_prefix_of_what_exists() {
 }
 
 #[test]
-fn what_creates_or_deletes_takes_no_prefix() {
+fn commands_that_create_or_delete_take_no_prefix() {
     let (kit, ids) = home();
     for (command, code) in EXACT {
         let args = filled(command, &ids);
@@ -136,7 +136,7 @@ fn what_creates_or_deletes_takes_no_prefix() {
     let text = prefix(&ids["session"]);
     kit.append(text, "{\"n\":1}\n");
     let made = kit.run(&["sessions", "show", text, "--json"]).is(0).field("/session/id");
-    assert_ne!(made, ids["session"].as_str(), "an append to a name that nobody has begins a session");
+    assert_ne!(made, ids["session"].as_str(), "an append to an unknown name creates a session");
 }
 
 #[test]

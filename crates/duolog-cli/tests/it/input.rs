@@ -4,7 +4,7 @@ use crate::kit::{Kit, lines_of};
 
 const APPEND: [&str; 4] = ["log", "append", "--session", "demo"];
 
-/// What may not enter a log, and what is said about it.
+/// Returns lines that a log refuses, and their errors.
 fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
     let deep = [vec![b'['; 200], vec![b']'; 200]].concat();
     vec![
@@ -21,13 +21,13 @@ fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
 }
 
 #[test]
-fn a_bad_line_refuses_the_whole_batch_and_nothing_is_made() {
+fn a_bad_line_refuses_the_whole_batch_and_creates_nothing() {
     for (bad, reason) in bad_lines() {
         let kit = Kit::new();
         let input = [b"{\"good\":1}\n", &bad[..], b"\n{\"good\":2}\n"].concat();
         let ran = kit.feed(&APPEND, &input).is(2).says(reason).says("jq -c .");
         assert!(ran.stdout.is_empty());
-        assert!(!kit.home().exists(), "{reason}: not even the home is made");
+        assert!(!kit.home().exists(), "{reason}: not even the home is created");
         kit.append("demo", "{\"before\":1}\n");
         kit.feed(&APPEND, &input).is(2);
         assert_eq!(lines_of(&kit.log_of("demo")), ["{\"before\":1}"], "{reason}");
@@ -35,7 +35,7 @@ fn a_bad_line_refuses_the_whole_batch_and_nothing_is_made() {
 }
 
 #[test]
-fn line_by_line_keeps_what_came_before_a_bad_one_and_numbers_it() {
+fn each_keeps_the_lines_before_a_bad_one_and_reports_its_number() {
     let kit = Kit::new();
     let args = [&APPEND[..], &["--each"]].concat();
     kit.feed(&args, b"{\"n\":1}\n{\"n\":2}\nnope\n{\"n\":4}\n").is(2).says("line 3 cannot be appended");
@@ -111,7 +111,7 @@ fn no_name_leads_out_of_the_home() {
     }
     for (at, name) in names.iter().enumerate() {
         let ran = kit.run(&["log", "cat", &format!("--session={name}")]).is(0);
-        assert_eq!(ran.text(), format!("{{\"n\":{at}}}\n"), "{name}: each name has a log of its own");
+        assert_eq!(ran.text(), format!("{{\"n\":{at}}}\n"), "{name}: each name has its own log");
     }
     let logs = std::fs::read_dir(kit.home().join("state/sessions/threads")).expect("a folder");
     let files: Vec<String> =
@@ -143,7 +143,7 @@ fn names_that_cannot_be_shown_or_kept_are_refused() {
 }
 
 #[test]
-fn a_write_never_takes_the_beginning_of_an_id() {
+fn a_write_never_accepts_an_id_prefix() {
     let kit = Kit::new();
     kit.run(&["sessions", "new", "--id", "abcdef"]).is(0);
     kit.append("abc", "{\"n\":1}\n");

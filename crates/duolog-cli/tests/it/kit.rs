@@ -11,10 +11,10 @@ use tempfile::TempDir;
 /// The command under test.
 pub const DUOLOG: &str = env!("CARGO_BIN_EXE_duolog");
 
-/// A directory of its own with a home in it.
+/// A temporary directory with a home in it.
 pub struct Kit {
     pub dir: TempDir,
-    /// Where the state is, if it is not in the home.
+    /// The address of the state, if it is not SQLite in the home.
     store: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl Kit {
         Self { dir: tempfile::tempdir().expect("a directory"), store: None }
     }
 
-    /// A home whose state is on the engine of a place; every home on a place with a server shares its state.
+    /// Creates a home whose state is on the engine of `place`; all homes on a place with a server share its state.
     pub fn on(place: &Place) -> Self {
         Self { store: place.database().map(Database::url), ..Self::new() }
     }
@@ -32,12 +32,12 @@ impl Kit {
         self.dir.path().join("home")
     }
 
-    /// The log of a thread.
+    /// Returns the log of a thread.
     pub fn log_of(&self, thread: &str) -> PathBuf {
         self.home().join(format!("state/sessions/threads/{thread}.jsonl"))
     }
 
-    /// The command in this home, with nothing else around it.
+    /// Prepares the command in this home, with a clean environment.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(DUOLOG);
         self.surround(&mut command);
@@ -45,7 +45,7 @@ impl Kit {
         command
     }
 
-    /// A shell that runs a script with the home as `$H` and the command as `$D`, where mounts are its own.
+    /// Runs a script in a shell with its own mounts; `$H` is the home and `$D` the command.
     pub fn mounting(&self, script: &str) -> Output {
         let mut command = Command::new("unshare");
         self.surround(&mut command);
@@ -62,7 +62,7 @@ impl Kit {
     fn surround(&self, command: &mut Command) {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path()).env("DUOLOG_HOME", self.home()).current_dir(self.dir.path());
-        // Not who runs the tests: what is shown is the same everywhere.
+        // Not the user who runs the tests: the output must be the same everywhere.
         command.env("DUOLOG_USER_EMAIL", "me@localhost");
         if let Some(store) = &self.store {
             command.env("DUOLOG_STORE", store);
@@ -73,7 +73,7 @@ impl Kit {
         Ran::of(self.command(args).output().expect("runs"))
     }
 
-    /// Runs the command and gives it bytes to read.
+    /// Runs the command with this input.
     pub fn feed<S: AsRef<OsStr>>(&self, args: &[S], input: &[u8]) -> Ran {
         Ran::of(assert_cmd::Command::from_std(self.command(args)).write_stdin(input).output().expect("runs"))
     }
@@ -83,7 +83,7 @@ impl Kit {
         self.feed(&["log", "append", "--session", thread], lines.as_bytes()).is(0);
     }
 
-    /// Holds a transcript of commands against its snapshot.
+    /// Compares a transcript of commands with its snapshot.
     pub fn snapshot(&self, name: &str, transcript: &str) {
         let mut settings = Settings::clone_current();
         let dir = self.dir.path().to_str().expect("a plain path");
@@ -94,16 +94,16 @@ impl Kit {
             r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
             "00000000-0000-7000-8000-000000000000",
         );
-        // Tables shorten ids to the time that they were made.
+        // Tables shorten ids to their creation time.
         settings.add_filter(r"\b[0-9a-f]{8}-[0-9a-f]{4}\b", "00000000-0000");
         // Before durations: `failed  1s ago` is an age.
         settings.add_filter(r"\((now|\d+(s|m|h|d|mo|y) ago)\)", "([age])");
         settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"(in_flight|failed)( +)\d[\d.]*m?s\b", "$1  [time]");
-        // An execution that another runner or a cancellation closed took as long as the machine did.
+        // The duration of an execution that another runner or a cancellation ended depends on the machine.
         settings.add_filter(r"\b(in_flight|failed) +[\d,]+( +(stale|cancelled)\b|\n)", "$1  [ms]$2");
         settings.add_filter(r"(ends|expires) in \d+[sm]\b", "$1 in [time]");
-        // How often a run changed hands is the library's matter.
+        // The number of owners of a run is tested in the library.
         settings.add_filter(r"--fence \d+", "--fence [fence]");
         settings.add_filter(r#""fence":\d+"#, r#""fence":[fence]"#);
         settings.add_filter(r"\b(claim|fence) \d+\b", "$1 [fence]");
@@ -113,7 +113,7 @@ impl Kit {
         settings.add_filter(r"sqlite \d+\.\d+\.\d+", "sqlite [version]");
         settings.add_filter(r"postgresql \d+\.\d+", "postgresql [version]");
         settings.add_filter(r"postgres@[^/ ]+/duolog_[0-9a-f]+", "postgres@[server]/[database]");
-        // Newer servers have checksums unless they are told otherwise.
+        // Newer servers have checksums by default.
         settings.add_filter(r#""data_checksums":"(on|off)""#, r#""data_checksums":"[on or off]""#);
         settings.add_filter(r#"every index is valid[^"\n]*"#, "every index is valid[…]");
         settings.add_filter(r"tables, \d[\d.]* [KM]iB", "tables, [size]");
@@ -127,7 +127,7 @@ impl Kit {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 pub struct Ran {
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
@@ -147,7 +147,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that something was said on stderr.
+    /// Asserts that stderr contains the text.
     pub fn says(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "{text:?} is not in: {}", self.stderr);
         self
@@ -157,14 +157,14 @@ impl Ran {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// One field of the JSON answer, by a path like `/error/kind`.
+    /// Returns one field of the JSON answer, by a pointer like `/error/kind`.
     pub fn field(&self, pointer: &str) -> serde_json::Value {
         let value: serde_json::Value = serde_json::from_slice(&self.stdout).expect("one JSON object");
         value.pointer(pointer).unwrap_or_else(|| panic!("{pointer} is not in {value}")).clone()
     }
 }
 
-/// A transcript: commands, and what they said where.
+/// A transcript: commands and their output.
 #[derive(Default)]
 pub struct Transcript(pub String);
 
@@ -178,14 +178,14 @@ impl Transcript {
         let _ = writeln!(self.0, "exit: {}\n", ran.code.unwrap_or(-1));
     }
 
-    /// Runs a command and adds what it said.
+    /// Runs a command and adds its output.
     pub fn run(&mut self, kit: &Kit, args: &[&str]) -> Ran {
         let ran = kit.run(args);
         self.add(args, &ran);
         ran
     }
 
-    /// The same with input.
+    /// Runs a command with input and adds its output.
     pub fn feed(&mut self, kit: &Kit, args: &[&str], input: &[u8]) -> Ran {
         let ran = kit.feed(args, input);
         self.add(args, &ran);
@@ -193,7 +193,7 @@ impl Transcript {
     }
 }
 
-/// The lines of a file.
+/// Returns the lines of a file.
 pub fn lines_of(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).expect("a log").lines().map(str::to_owned).collect()
 }

@@ -9,7 +9,7 @@ use crate::kit::{Kit, lines_of};
 
 on_both_engines!(
     lines_lost_before_they_were_synced_stay_a_warning,
-    a_change_of_sealed_bytes_is_damage_beside_lines_that_were_never_synced,
+    a_change_of_sealed_bytes_is_damage_among_unsynced_lines,
     verify_reports_lines_that_were_removed_before_the_last_append,
     a_log_that_lost_recorded_lines_is_never_answered_as_complete,
     the_history_of_a_run_without_its_log_is_not_complete,
@@ -20,7 +20,7 @@ on_both_engines!(
 
 const PAGE: usize = 4096;
 
-/// What ext4 leaves of lines that were never synced: a page of NULs among them. The log ends with a whole line.
+/// Replaces unsynced lines by a page of NULs, as ext4 may after a power loss. The log ends with a complete line.
 fn lose_a_page(kit: &Kit) {
     let path = kit.log_of("demo");
     let before = fs::read(&path).expect("a log").len();
@@ -32,7 +32,7 @@ fn lose_a_page(kit: &Kit) {
     file.write_all(&lines).expect("appended");
 }
 
-/// Asserts that a log has one lost line and that no command calls it damaged.
+/// Asserts that a log has one lost line and that no command reports damage.
 fn is_a_warning(kit: &Kit) {
     let verified = kit.run(&["log", "verify", "demo", "--json"]).is(0).says("unsynced loss");
     assert_eq!(verified.field("/results/0/status"), "warning", "{}", verified.text());
@@ -59,7 +59,7 @@ fn lines_lost_before_they_were_synced_stay_a_warning(place: &Place) {
     let lost = kit.run(&["log", "verify", "demo", "--json"]).is(0);
     assert_eq!(lost.field("/results/0/places/0/sealed"), false);
     is_a_warning(&kit);
-    // This folds the lines, syncs them and seals them.
+    // This folds, syncs and seals the lines.
     kit.run(&["sessions", "list"]).is(0);
     let sealed = kit.run(&["log", "verify", "demo", "--json"]).is(0);
     assert_eq!(sealed.field("/results/0/places/0/sealed"), true);
@@ -70,7 +70,7 @@ fn lines_lost_before_they_were_synced_stay_a_warning(place: &Place) {
     assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/damaged_lines"), 1);
 }
 
-fn a_change_of_sealed_bytes_is_damage_beside_lines_that_were_never_synced(place: &Place) {
+fn a_change_of_sealed_bytes_is_damage_among_unsynced_lines(place: &Place) {
     let kit = Kit::on(place);
     kit.append("demo", "{\"n\":1}\n{\"n\":2}\n");
     lose_a_page(&kit);
@@ -80,7 +80,7 @@ fn a_change_of_sealed_bytes_is_damage_beside_lines_that_were_never_synced(place:
     bytes[0] = b'#';
     fs::write(&log, &bytes).expect("changed");
     let verified = kit.run(&["log", "verify", "demo", "--json"]).is(4);
-    // The line that cannot be read since, and the block that is not as sealed.
+    // The line that is unreadable now, and the block that differs from its seal.
     assert_eq!(
         (verified.field("/results/0/damaged_places"), verified.field("/results/0/unsynced_places")),
         (json!(2), json!(1))
@@ -113,8 +113,8 @@ fn verify_reports_lines_that_were_removed_before_the_last_append(place: &Place) 
     assert_eq!(all.field("/results/0/status"), "warning");
 }
 
-/// What the read commands say of a log that lost recorded lines; nothing of it is recorded by them.
-fn is_told_everywhere(kit: &Kit, name: &str, lines: &str) {
+/// Asserts that the read commands report the loss of recorded lines, without recording it.
+fn assert_loss_is_reported(kit: &Kit, name: &str, lines: &str) {
     for command in [&["log", "cat", name][..], &["log", "tail", name]] {
         let ran = kit.run(command).is(4).says("recorded bytes are lost");
         assert_eq!(ran.text(), lines, "{command:?}");
@@ -129,11 +129,11 @@ fn is_told_everywhere(kit: &Kit, name: &str, lines: &str) {
         let reason = found.field("/unread/0/reason");
         assert!(reason.as_str().is_some_and(|it| it.contains("recorded bytes are lost")), "{}", found.text());
     }
-    // The logs on its page are looked at.
-    are_counted_as_lost(kit, &["sessions list"]);
+    // A list checks the logs on its page.
+    assert_counts_include_loss(kit, &["sessions list"]);
 }
 
-fn are_counted_as_lost(kit: &Kit, commands: &[&str]) {
+fn assert_counts_include_loss(kit: &Kit, commands: &[&str]) {
     for command in commands {
         let args: Vec<_> = command.split(' ').chain(["--json"]).collect();
         let ran = kit.run(&args).is(0).says("lost");
@@ -158,20 +158,21 @@ fn a_log_that_lost_recorded_lines_is_never_answered_as_complete(place: &Place) {
             Some(kept) => fs::write(&log, kept).expect("cut"),
             None => fs::remove_file(&log).expect("removed"),
         }
-        is_told_everywhere(&kit, name, kept.unwrap_or_default());
-        is_told_everywhere(&kit, name, kept.unwrap_or_default());
+        assert_loss_is_reported(&kit, name, kept.unwrap_or_default());
+        assert_loss_is_reported(&kit, name, kept.unwrap_or_default());
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0).says("lost");
         assert_eq!((shown.field("/complete"), shown.field("/missing/lost_sessions")), (false.into(), 1.into()));
-        // It is on record by now, and every count says so; what is there is the whole log of the new epoch.
-        are_counted_as_lost(&kit, &["usage daily", "usage model", "state stats", "sessions list"]);
+        // The loss is recorded by now, and every count reports it; the remaining lines are the complete log of the new
+        // epoch.
+        assert_counts_include_loss(&kit, &["usage daily", "usage model", "state stats", "sessions list"]);
         kit.append(name, first);
-        is_told_as_recorded(&kit, name);
+        assert_recorded_loss_is_reported(&kit, name);
         kit.run(&["log", "verify", name]).is(0).says("lines were lost");
     }
 }
 
-/// Holds the commands that read a log to what they say of a loss on record: they answer, and say that it is not all.
-fn is_told_as_recorded(kit: &Kit, name: &str) {
+/// Asserts that the read commands answer and report a recorded loss.
+fn assert_recorded_loss_is_reported(kit: &Kit, name: &str) {
     let lines = fs::read_to_string(kit.log_of(name)).unwrap_or_default();
     for command in [&["log", "cat", name][..], &["log", "tail", name]] {
         let ran = kit.run(command).is(0).says("recorded bytes were lost earlier");
@@ -194,10 +195,10 @@ fn is_told_as_recorded(kit: &Kit, name: &str) {
         let reason = found.field("/unread/0/reason");
         assert!(reason.as_str().is_some_and(|it| it.contains("were lost earlier")), "{}", found.text());
     }
-    are_counted_as_lost(kit, &["usage daily", "sessions list"]);
+    assert_counts_include_loss(kit, &["usage daily", "sessions list"]);
 }
 
-/// Holds the same commands to not telling of any loss.
+/// Asserts that the read commands report no loss.
 fn is_whole(kit: &Kit, name: &str) {
     let commands =
         [&["log", "cat", name][..], &["log", "tail", name], &["log", "replay", name], &["sessions", "export", name]];
@@ -225,9 +226,9 @@ fn a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted(place: &Plac
         }
         // A fold records it.
         kit.run(&["sessions", "show", name]).is(0);
-        is_told_as_recorded(&kit, name);
+        assert_recorded_loss_is_reported(&kit, name);
         kit.append(name, first);
-        is_told_as_recorded(&kit, name);
+        assert_recorded_loss_is_reported(&kit, name);
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
         assert_eq!(shown.field("/missing/lost_sessions"), 1);
         kit.run(&["sessions", "delete", name, "--log", "--yes"]).is(0);
@@ -270,7 +271,7 @@ fn the_history_of_a_run_without_its_log_is_not_complete(place: &Place) {
     assert_eq!((told.field("/complete"), told.field("/history")), (false.into(), json!([])), "{}", told.text());
     let lost_bytes = told.field("/lost_bytes");
     assert!(lost_bytes.as_u64() > Some(0), "{}", told.text());
-    // On record, it is said as before.
+    // Once recorded, the answer stays incomplete.
     kit.run(&["sessions", "show", session.as_str().expect("a session")]).is(0);
     let told = kit.run(&["runs", "history", "r", "--json"]).is(0).says("of the log are lost");
     assert_eq!((told.field("/complete"), told.field("/lost_bytes")), (false.into(), lost_bytes), "{}", told.text());

@@ -1,46 +1,46 @@
-//! The command as people and programs meet it: real processes, real files, real mounts.
+//! The command as users and programs see it: real processes, real files, real mounts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// A home of its own for each test, and ways to run the command in it.
+/// A temporary home for each test, and functions that run the command in it.
 mod kit;
 
-/// The configuration: file, environment, flags, and what is wrong with them.
-/// Chats: begun, ended, told once.
+/// Chats: started, ended, each message stored once.
 mod chats;
+/// The configuration: file, environment, flags, and their errors.
 mod config;
 /// Conversations: items, branches, summaries, inboxes, statuses.
 mod conversations;
-/// The demo, as people and programs see it.
+/// The demo.
 mod demo;
-/// What is said: help, tables, JSON, errors, held by snapshots.
+/// Output: help, tables, JSON and errors, compared with snapshots.
 mod outputs;
-/// The reference is what the command tree says.
+/// The reference, generated from the command tree.
 mod reference;
-/// The shapes of all answers, against their schemas.
+/// The JSON of all answers, against their schemas.
 mod shapes;
 
 /// Commands as owners of runs: killed, suspended, overtaken.
 mod exec;
-/// Ids: unique prefixes, and where they are refused.
+/// Ids: unique prefixes, and commands that refuse them.
 mod ids;
 
-/// Commands that are asked again under the same operation id.
+/// Commands that are retried with the same operation id.
 mod retry;
 
-/// Commands that fail at any of their writes, and commands that race: one is one transaction.
+/// Commands that fail at any of their writes, and commands that race: one command is one transaction.
 mod atomic;
 /// Blobs: counted, removed, lost.
 mod blobs;
-/// Answers that do not count all log lines, and say so.
+/// Answers that do not include all log lines, and report it.
 mod completeness;
-/// Stores and logs that are not what they should be.
+/// Damaged stores and logs.
 mod damage;
-/// What holds on either engine. Every function there is two tests.
+/// Commands on both engines. Every function there is two tests.
 mod engines;
-/// Following, and readers that go away.
+/// Followers, and readers that close the pipe.
 mod follow;
-/// Lines and names that are refused, and odd ones that are taken as they are.
+/// Lines and names that are refused, and unusual ones that are stored unchanged.
 mod input;
 /// Lines that were lost: never synced, or removed by hand.
 mod loss;
@@ -48,34 +48,34 @@ mod loss;
 mod record;
 /// Conversations: every dialect, every width, hostile text.
 mod replay;
-/// Schedules: switched, fired once, on record.
+/// Schedules: overridden, fired once, recorded.
 mod schedules;
-/// Searching: answers, filters, kills, several at once, homes that cannot be written.
+/// Search: results, filters, kills, concurrent processes, read-only homes.
 mod search;
-/// Messages that are near: filters, packed embeddings, homes that cannot be written, full disks.
+/// Similar messages: filters, cached embeddings, read-only homes, full disks.
 mod similar;
 
 /// Runs: driven from a shell, killed, taken over, answered, refused.
 mod runs;
 
-/// Every log of a directory at once.
+/// All logs of a directory in one stream.
 mod stream;
-/// What Claude Code and Codex print, piped into a log and shown again.
+/// The output of Claude Code and Codex, recorded and replayed.
 mod streams;
 
-/// What only a server does, and that no password is ever said.
+/// Commands with a server, and that no password is printed.
 mod server;
 
-/// Sessions by name, moved, deleted in part, run by processes.
+/// Sessions by name: moved, deleted in part, run by processes.
 mod surface;
-/// What a terminal is given of hostile text.
+/// Hostile text on a terminal.
 mod terminal;
 
 /// Large logs in little memory.
 mod memory;
-/// Homes that cannot be used as they are: files, open to all, read-only, full.
+/// Homes that cannot be used: files, writable by others, read-only, full.
 mod places;
-/// Several processes at once: locks, writers, copies.
+/// Concurrent processes: locks, writers, copies.
 mod together;
-/// Homes that earlier versions wrote.
+/// Homes of earlier versions.
 mod upgrade;

@@ -6,18 +6,18 @@ use crate::kit::Kit;
 
 const LOG_BYTES: usize = 1 << 30;
 const LONGEST_LINE: usize = 1 << 20;
-/// What a reading command may use, whatever the size of the log.
+/// The memory limit of a command that reads, whatever the size of the log.
 const MEMORY_MAX: u64 = (32 << 20) + 2 * LONGEST_LINE as u64;
 
-/// The most memory that a process has held so far, as the system counts it.
+/// Returns the peak memory of a process so far.
 fn peak_bytes(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }
 
-/// Runs a command to its end, again if it ended before it could be looked at; says how many bytes it printed and how
-/// much memory it held.
+/// Runs a command to its end, and again if it ended before its memory was read. Returns the bytes that it printed and
+/// its peak memory.
 fn measured(kit: &Kit, args: &[&str]) -> (u64, u64) {
     (0..100).map(|_| measured_once(kit, args)).find(|(_, peak)| *peak > 0).expect("it was looked at")
 }
@@ -65,7 +65,7 @@ fn a_large_log_is_read_in_little_memory() {
         (&["log", "verify", "large", "--json"], 0),
     ];
     for (args, expected) in reads {
-        // One that ended before anyone looked says nothing about memory.
+        // A command that ended too early has no memory reading.
         let measured = std::iter::repeat_with(|| measured(&kit, args)).take(100).find(|(_, peak)| *peak > 0);
         let (printed, peak) = measured.expect("one that was seen");
         assert!(printed == expected || expected == 0, "{args:?} printed {printed} of {expected} bytes");
@@ -73,9 +73,9 @@ fn a_large_log_is_read_in_little_memory() {
     }
 }
 
-/// What a session holds that is exported and imported: so many items and as many lines, of a KiB each.
+/// The number of items and of lines in the session that is exported and imported, of a KiB each.
 const MOVED: usize = 48 << 10;
-/// What either may use, of the nearly 100 MiB that it goes through.
+/// The memory limit of both commands, for nearly 100 MiB of data.
 const MOVED_MEMORY_MAX: u64 = 48 << 20;
 
 #[test]

@@ -4,7 +4,7 @@ use crate::kit::{Kit, Transcript};
 
 const THREE: &str = "{\"type\":\"user\",\"text\":\"hello\"}\n{\"n\":1}\n{\"n\":2}\n";
 
-/// A home with a thread, a user's session and one that failed.
+/// Creates a home with a thread, a user's session and a failed session.
 fn some_sessions() -> Kit {
     let kit = Kit::new();
     kit.append("demo", THREE);
@@ -24,15 +24,15 @@ fn an_empty_home_says_what_to_do_next() {
     transcript.run(&kit, &["sessions", "list", "--quiet"]).is(0);
     transcript.run(&kit, &["log", "verify", "--all"]).is(1);
     transcript.feed(&kit, &["log", "append", "--session", "demo"], b"").is(0);
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
     kit.run(&["init"]).is(0);
     let output = kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").output().expect("runs");
-    assert_eq!(output.status.code(), Some(0), "a home that was just made is empty, too");
+    assert_eq!(output.status.code(), Some(0), "a new home is empty too");
     kit.snapshot("empty", &transcript.0);
 }
 
 #[test]
-fn a_home_that_is_not_there_is_said_to_be_missing() {
+fn a_missing_home_is_reported() {
     let kit = Kit::new();
     let commands: [&[&str]; 8] = [
         &["sessions", "show", "demo"],
@@ -48,11 +48,11 @@ fn a_home_that_is_not_there_is_said_to_be_missing() {
         kit.run(args).is(1).says("home/state").says("hint: to create the home, run: duolog init");
         assert_eq!(kit.run(&[args, &["--json"]].concat()).is(1).field("/error/kind"), "not_found");
     }
-    assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was made");
+    assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was created");
 }
 
 #[test]
-fn a_mistyped_command_is_answered_with_the_right_one() {
+fn a_mistyped_command_gets_a_suggestion() {
     let kit = Kit::new();
     kit.run(&["sesions"]).is(2).says("'sessions'");
     kit.run(&["sessions", "lst"]).is(2).says("similar subcommand exists: 'list'");
@@ -85,7 +85,7 @@ fn pages_follow_each_other() {
 }
 
 #[test]
-fn a_narrow_table_keeps_its_figures() {
+fn a_narrow_table_keeps_its_numbers() {
     let kit = some_sessions();
     // The sizes are dropped first, the number of events stays.
     for (columns, figure) in [("60", "     3  now"), ("80", "47 B")] {
@@ -124,7 +124,7 @@ fn an_answer_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn an_item_that_was_taken_off_and_not_shown_is_an_error() {
+fn a_popped_item_that_cannot_be_printed_is_an_error() {
     let kit = Kit::new();
     for args in [&["sessions", "pop", "demo"][..], &["sessions", "pop", "demo", "--json"]] {
         kit.run(&["sessions", "add", "--session", "demo", "--item", "1"]).is(0);
@@ -138,7 +138,7 @@ fn an_item_that_was_taken_off_and_not_shown_is_an_error() {
 }
 
 #[test]
-fn lines_go_in_and_come_out() {
+fn lines_are_appended_and_read() {
     let kit = Kit::new();
     let mut transcript = Transcript::default();
     transcript.feed(&kit, &["log", "append", "--session", "demo"], THREE.as_bytes()).is(0);
@@ -154,7 +154,7 @@ fn lines_go_in_and_come_out() {
     transcript.run(&kit, &["log", "cat", "demo", "--last", "1"]).is(0);
     transcript.run(&kit, &["log", "tail", "demo", "-n", "2", "--show-cursor"]).is(0);
     transcript.run(&kit, &["log", "tail", "demo", "--from", "0:87", "--show-cursor"]).is(0);
-    // Whoever lists sessions brings the state up to date, and seals the logs.
+    // A list of sessions brings the state up to date and seals the logs.
     kit.run(&["sessions", "list"]).is(0);
     transcript.run(&kit, &["log", "verify", "--session", "demo"]).is(0);
     transcript.run(&kit, &["log", "verify", "demo", "--json"]).is(0);
@@ -165,7 +165,7 @@ fn lines_go_in_and_come_out() {
 }
 
 #[test]
-fn sessions_are_made_renamed_and_deleted() {
+fn sessions_are_created_renamed_and_deleted() {
     let kit = Kit::new();
     let mut transcript = Transcript::default();
     transcript.run(&kit, &["sessions", "new", "--id", "one", "--name", "first"]).is(0);
@@ -185,7 +185,7 @@ fn sessions_are_made_renamed_and_deleted() {
 }
 
 #[test]
-fn the_state_tells_its_figures() {
+fn the_state_reports_its_statistics() {
     let kit = some_sessions();
     let mut transcript = Transcript::default();
     transcript.run(&kit, &["state", "stats", "--json"]).is(0);
@@ -205,7 +205,7 @@ fn the_state_tells_its_figures() {
 }
 
 #[test]
-fn a_home_is_made_once() {
+fn a_home_is_created_once() {
     let kit = Kit::new();
     let mut transcript = Transcript::default();
     transcript.run(&kit, &["init"]).is(0);
@@ -222,7 +222,7 @@ fn a_home_is_made_once() {
         assert_eq!(mode(&format!(".duolog{role}")), 0o700);
         assert_eq!(mode(&format!("named{role}")), 0o700);
     }
-    // Without DUOLOG_HOME, the folder is found from below.
+    // Without DUOLOG_HOME, the folder is found from a subdirectory.
     std::fs::create_dir_all(kit.dir.path().join("below/deep")).expect("made");
     let append = ["log", "append", "--session", "x", "--line", "{}"];
     let mut command = kit.command(&append);
@@ -263,7 +263,7 @@ fn each_exit_code_has_its_error() {
 }
 
 #[test]
-fn color_is_only_for_terminals_unless_it_is_asked_for() {
+fn color_is_only_for_terminals_unless_requested() {
     let kit = some_sessions();
     let escape = |args: &[&str]| kit.run(args).is(0).text().contains('\u{1b}');
     assert!(!escape(&["sessions", "list"]));
@@ -273,7 +273,7 @@ fn color_is_only_for_terminals_unless_it_is_asked_for() {
     assert!(!escape(&["log", "cat", "demo", "--color", "always"]));
 }
 
-/// Two users' sessions in two dialects, with a model that nobody knows.
+/// Creates sessions of two users in two dialects, with a model without a known price.
 fn some_usage() -> Kit {
     let kit = Kit::new();
     for (id, user, agent, lines) in [
@@ -311,7 +311,7 @@ fn usage_is_reported_by_day_session_model_and_workflow() {
 }
 
 #[test]
-fn a_price_in_the_configuration_is_in_force() {
+fn a_configured_price_is_used() {
     let kit = some_usage();
     let config = kit.home().join("config");
     std::fs::create_dir_all(&config).expect("made");
@@ -324,21 +324,21 @@ fn a_price_in_the_configuration_is_in_force() {
 }
 
 #[test]
-fn where_nothing_was_used_it_is_said() {
+fn reports_without_usage_have_a_note() {
     let kit = Kit::new();
     for verb in ["daily", "session", "model", "workflow"] {
         let ran = kit.run(&["usage", verb]).is(0).says("there is no usage yet");
         assert_eq!(ran.text(), "");
         assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/totals/responses") == 0);
     }
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
     kit.append("demo", THREE);
     kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("no usage matches the filter");
 }
 
-/// A value that the argument parser repeats is whole, and cannot command a terminal.
+/// A value that the argument parser repeats is complete and escaped.
 #[test]
-fn a_refusal_of_the_arguments_is_whole_and_escaped() {
+fn an_argument_error_is_complete_and_escaped() {
     let kit = Kit::new();
     let hostile = "a\u{202e}\u{9b}\u{200b}\u{feff}\u{e0041}b";
     let ran = kit.run(&["sessions", "new", "--json", "--id", hostile]).is(2);

@@ -27,7 +27,7 @@ fn a_home_that_others_can_write_is_refused() {
     assert_eq!(lines_of(&kit.log_of("demo")), ["{}"]);
 }
 
-/// Runs one command where the home is on a mount that cannot be written.
+/// Runs one command with the home on a read-only mount.
 fn read_only(kit: &Kit, command: &str) -> Ran {
     Ran::of(kit.mounting(&format!("mount --bind $H $H && mount -o remount,ro,bind $H && exec $D {command}")))
 }
@@ -83,9 +83,9 @@ fn a_full_disk_takes_nothing_back_and_works_again_with_room() {
     assert!(ran.stderr.contains("make room on the disk"), "{}", ran.stderr);
 }
 
-/// Every command that reads works on a full disk, and `append --each` says how many lines stand.
+/// Every command that reads works on a full disk, and `append --each` reports how many lines were appended.
 #[test]
-fn a_full_disk_is_told_as_such_and_can_be_read() {
+fn a_full_disk_is_reported_and_readable() {
     let kit = Kit::new();
     fs::create_dir(kit.home()).expect("made");
     let output = kit.mounting(
@@ -131,7 +131,7 @@ fn a_full_disk_is_told_as_such_and_can_be_read() {
     assert!(!text.contains("damaged"), "{text}");
 }
 
-/// The signal that a file has grown too large ends no process: the write fails, and the command says so.
+/// The signal about the file size limit ends no process: the write fails, and the command reports it.
 #[test]
 fn a_limit_of_the_file_size_is_an_error_and_no_signal() {
     let kit = Kit::new();
@@ -154,7 +154,7 @@ fn a_limit_of_the_file_size_is_an_error_and_no_signal() {
 }
 
 #[test]
-fn without_any_place_for_a_home_it_says_so() {
+fn a_missing_home_location_is_an_error() {
     let kit = Kit::new();
     let output =
         kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").env_remove("HOME").output().expect("runs");

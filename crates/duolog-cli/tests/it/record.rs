@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::follow::Following;
 use crate::kit::{Kit, Ran, lines_of};
 
-on_both_engines!(a_killed_recorder_leaves_what_it_acknowledged, ctrl_c_ends_a_recording_well);
+on_both_engines!(a_killed_recorder_keeps_acknowledged_events, ctrl_c_ends_a_recording_well);
 
 const RECORD: [&str; 6] = ["log", "record", "--session", "demo", "--prompt", "do it"];
 const END: &str = "{\"type\":\"agent_end\",\"messages\":[]}\n";
@@ -23,7 +23,7 @@ fn prompts(kit: &Kit) -> usize {
     lines_of(&kit.log_of("demo")).iter().filter(|line| line.starts_with("{\"type\":\"user\"")).count()
 }
 
-/// A recorder whose agent we are, and a follower that sees what stands in the log.
+/// Starts a recorder whose input the test writes, and a follower of its log.
 fn recording(kit: &Kit, more: &[&str]) -> (Following, ChildStdin, Following) {
     kit.run(&["sessions", "new", "--name", "demo"]).is(0);
     let tail = Following::start(kit, &["log", "tail", "demo", "-n", "100", "-f"]);
@@ -34,7 +34,7 @@ fn recording(kit: &Kit, more: &[&str]) -> (Following, ChildStdin, Following) {
     (Following { child, lines: BufReader::new(lines) }, stdin, tail)
 }
 
-fn a_killed_recorder_leaves_what_it_acknowledged(place: &Place) {
+fn a_killed_recorder_keeps_acknowledged_events(place: &Place) {
     let kit = Kit::on(place);
     let (recorder, mut agent, mut tail) = recording(&kit, &["--durability", "power"]);
     for n in 0..5 {
@@ -42,7 +42,7 @@ fn a_killed_recorder_leaves_what_it_acknowledged(place: &Place) {
         if n == 0 {
             assert!(tail.next().contains("do it"));
         }
-        assert!(tail.next().contains(&format!("step {n}")), "each stands before the next is said");
+        assert!(tail.next().contains(&format!("step {n}")), "each line is in the log before the next event");
     }
     agent.write_all(b"{\"type\":\"message_e").expect("said");
     recorder.signal(Signal::KILL);
@@ -76,7 +76,7 @@ fn ctrl_c_ends_a_recording_well(place: &Place) {
     assert_eq!((ran.field("/appended"), ran.field("/input_lines")), (4.into(), 3.into()));
     let lines = lines_of(&kit.log_of("demo"));
     assert_eq!(lines.len(), 4);
-    assert!(lines[3].contains("cut"), "what was cut off is kept as a remark: {}", lines[3]);
+    assert!(lines[3].contains("cut"), "an incomplete event is kept as a remark: {}", lines[3]);
     tail.signal(Signal::INT);
     tail.end().is(0);
     assert_eq!(ran.field("/position"), kit.log_of("demo").metadata().expect("a log").len());
@@ -84,7 +84,7 @@ fn ctrl_c_ends_a_recording_well(place: &Place) {
 }
 
 #[test]
-fn a_reader_that_is_gone_changes_nothing() {
+fn a_closed_stdout_does_not_stop_a_recording() {
     let kit = Kit::new();
     let mut child = kit.command(&RECORD).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
     drop(child.stdout.take());
@@ -94,7 +94,7 @@ fn a_reader_that_is_gone_changes_nothing() {
 }
 
 #[test]
-fn ten_thousand_events_stand_in_their_order() {
+fn ten_thousand_events_are_recorded_in_order() {
     let kit = Kit::new();
     let input: String = (0..10_000).map(|n| said(&format!("step {n}"))).chain([END.to_owned()]).collect();
     let ran = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
@@ -122,7 +122,7 @@ fn lines_of_other_dialects_are_kept_or_refused_by_number() {
 }
 
 #[test]
-fn a_bad_line_is_kept_as_a_remark_and_ends_nothing() {
+fn a_bad_line_is_kept_as_a_remark_and_the_recording_continues() {
     let kit = Kit::new();
     for dialect in ["turns", "transcript", "raw"] {
         let args = ["log", "record", "--session", dialect, "--dialect", dialect];
@@ -142,7 +142,7 @@ fn a_bad_line_is_kept_as_a_remark_and_ends_nothing() {
 }
 
 #[test]
-fn a_line_over_the_limit_is_passed_and_ends_nothing() {
+fn a_line_over_the_limit_is_skipped_and_the_recording_continues() {
     let kit = Kit::new();
     std::fs::create_dir_all(kit.home().join("config")).expect("made");
     std::fs::write(kit.home().join("config/duolog.toml"), "[limits]\nline_bytes_max = \"64 KiB\"\n").expect("written");
@@ -160,7 +160,7 @@ fn a_line_over_the_limit_is_passed_and_ends_nothing() {
 }
 
 #[test]
-fn thinking_is_kept_only_when_asked() {
+fn thinking_is_kept_only_on_request() {
     let kit = Kit::new();
     let event = "{\"type\":\"message_end\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\"},{\"type\":\"text\",\"text\":\"x\"}]}}\n";
     let kept = |session: &str, more: &[&str]| {

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::kit::{Kit, Transcript};
 
-/// Every command that does something.
+/// Every command without subcommands.
 const COMMANDS: &[&str] = &[
     "demo",
     "init",
@@ -124,7 +124,7 @@ fn every_command_has_help_with_an_example() {
     assert!(!kit.home().exists(), "help makes nothing");
 }
 
-/// With UPDATE_DOCS=1 the file is written anew.
+/// With UPDATE_DOCS=1 the file is written again.
 #[test]
 fn the_reference_is_what_the_command_prints() {
     let kit = Kit::new();
@@ -135,14 +135,14 @@ fn the_reference_is_what_the_command_prints() {
         std::fs::write(&path, &printed).expect("written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == printed, "docs/cli.md is not what `duolog docs` prints: run this test with UPDATE_DOCS=1");
+    assert!(kept == printed, "docs/cli.md differs from the output of `duolog docs`: run this test with UPDATE_DOCS=1");
     for command in COMMANDS.iter().filter(|command| !["docs", "man"].contains(command)) {
         assert!(printed.contains(&format!("\n## duolog {command}\n")), "{command}");
     }
 }
 
 #[test]
-fn completions_and_manual_pages_are_made_of_the_same_tree() {
+fn completions_and_manual_pages_come_from_the_same_tree() {
     let kit = Kit::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(kit.run(&["completions", shell]).is(0).text().contains("append"), "{shell}");

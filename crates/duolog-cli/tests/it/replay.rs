@@ -2,7 +2,7 @@ use duolog_testkit::transcripts::{self, Cut};
 
 use crate::kit::{Kit, Ran, Transcript};
 
-/// A conversation with all there is: a long answer, a failure, code, letters of two columns, a turn without an end.
+/// A conversation with a long answer, a failure, code, wide characters and a turn without an end.
 const CONVERSATION: &str = r#"{"type":"user","message":{"role":"user","content":"Why do the tests of the server fail? Please find out, and mend what is broken."},"timestamp":"2026-05-27T09:00:03.000Z"}
 {"type":"assistant","message":{"role":"assistant","model":"openai/gpt-5.5","content":[{"type":"thinking","thinking":"The failing one is in the server crate, and it seems to depend on a port being free."},{"type":"text","text":"Looking."},{"type":"tool_use","id":"d0","name":"bash","input":{"command":"cargo nextest run -p server --no-fail-fast 2>&1 | tail -n 40","timeout":120}}]},"timestamp":"2026-05-27T09:00:03.500Z"}
 {"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"d0","content":"one ok\ntwo ok\nthree ok\nfour ok\nfive ok\nsix FAILED","is_error":true}]},"timestamp":"2026-05-27T09:00:15.000Z"}
@@ -71,7 +71,7 @@ fn every_dialect_is_shown() {
         assert_eq!(named, told, "{dialect}: it is recognised");
         assert!(!kit.home().exists(), "a file needs no home");
         kit.dir.path().read_dir().expect("reads").flatten().for_each(|entry| {
-            assert!(entry.path().extension().is_some_and(|ending| ending == "jsonl"), "nothing else is made");
+            assert!(entry.path().extension().is_some_and(|ending| ending == "jsonl"), "nothing else is created");
         });
     }
     kit.snapshot("dialects", &transcript.0);
@@ -107,7 +107,7 @@ fn hostile_text_moves_no_cursor() {
 }
 
 #[test]
-fn what_was_shortened_is_fetched_whole_and_verified() {
+fn shortened_text_is_fetched_and_verified() {
     let kit = Kit::new();
     let whole = (0..9000).fold(String::new(), |whole, n| whole + &format!("case {n} ok\\n"));
     let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");

@@ -9,8 +9,8 @@ on_both_engines!(
     every_command_that_changes_rows_answers_a_retry_as_it_did_at_first,
     each_event_is_recorded_once_under_its_operation,
     each_line_is_appended_once_under_its_operation,
-    a_repair_under_an_operation_id_tells_again_what_it_did,
-    an_inbox_shows_a_retry_what_it_acknowledged,
+    a_retried_repair_returns_its_first_answer,
+    a_retried_inbox_shows_the_acknowledged_messages,
     a_tick_under_an_operation_id_fires_once,
     a_retry_after_its_session_was_deleted_creates_nothing,
     a_retry_whose_session_was_created_again_appends_nothing,
@@ -34,8 +34,8 @@ fn every_command_that_changes_owned_rows_takes_an_operation_id() {
     assert!(commands.len() > WITHOUT_OWNED_ROWS.len(), "only {} commands were found", commands.len());
 }
 
-/// A recording that was cut off is given again, with more input: what stands is not written again, though its lines would
-/// get other times and ids.
+/// A recording that was interrupted is repeated with more input: recorded events are not written again, although their
+/// lines would get other timestamps and ids.
 fn each_event_is_recorded_once_under_its_operation(place: &Place) {
     let kit = Kit::on(place);
     let events = [
@@ -54,7 +54,7 @@ fn each_event_is_recorded_once_under_its_operation(place: &Place) {
     assert_eq!(lines(), cut_off, "the same input adds nothing");
     record(5).is(0);
     let whole = lines();
-    assert_eq!(whole[..cut_off.len()], cut_off[..], "what stands stays");
+    assert_eq!(whole[..cut_off.len()], cut_off[..], "recorded lines are kept");
     let said = |text: &str| whole.iter().filter(|line| line.contains(&format!("\"{text}\""))).count();
     assert_eq!((said("count"), said("one"), said("two"), said("no event")), (1, 2, 1, 1), "{whole:#?}");
     record(5).is(0);
@@ -78,7 +78,7 @@ fn each_line_is_appended_once_under_its_operation(place: &Place) {
     assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n{}\n{}\n");
 }
 
-/// Appends to sessions that were there before, and to ones that the append created, by name and by user and name.
+/// Appends to sessions that existed before, and to sessions that the append created, by name and by user and name.
 fn a_retry_after_its_session_was_deleted_creates_nothing(place: &Place) {
     let kit = Kit::on(place);
     let event = br#"{"type":"message_end","message":{"role":"user","content":"count"}}"#;
@@ -106,7 +106,7 @@ fn a_retry_after_its_session_was_deleted_creates_nothing(place: &Place) {
             let id = id.as_str().expect("a session");
             kit.run(&["sessions", "delete", id, "--yes"]).is(0);
             let again = kit.feed(&once, input);
-            // Items were added in a transaction, whose answer stands.
+            // Items were added in a transaction, whose answer is kept.
             if command[1] == "add" {
                 again.is(0);
             } else {
@@ -223,7 +223,7 @@ fn items_are_added_once_whatever_the_session_is_called(place: &Place) {
     assert_eq!(items.as_array().map(Vec::len), Some(1), "{items}");
 }
 
-fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
+fn a_retried_repair_returns_its_first_answer(place: &Place) {
     let kit = Kit::on(place);
     kit.run(&["log", "append", "--session", "s", "--line", "{}"]).is(0);
     let path = kit.run(&["sessions", "show", "s", "--json"]).is(0).field("/session/log_path");
@@ -237,12 +237,12 @@ fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
     assert!(done.contains("quarantined"), "{done}");
     tear(b"{\"torn again");
     let again = kit.run(&["log", "repair", "s", "--operation-id", "m", "--json"]).is(0);
-    assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is mended again");
+    assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is repaired again");
     let other = kit.run(&["log", "repair", "s", "--operation-id", "n"]).is(0).text();
     assert!(other.contains("quarantined"), "{other}");
 }
 
-fn an_inbox_shows_a_retry_what_it_acknowledged(place: &Place) {
+fn a_retried_inbox_shows_the_acknowledged_messages(place: &Place) {
     let kit = Kit::on(place);
     let send = |text: &str| {
         kit.run(&["sessions", "send", "--topic", "m", "--content", text]).is(0);
@@ -269,10 +269,10 @@ fn a_tick_under_an_operation_id_fires_once(place: &Place) {
     assert!(fired.contains("\"workflow_run_id\":\""), "{fired}");
     assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs").as_array().map(Vec::len), Some(1));
     let later = kit.run(&["schedules", "tick", "--until", "2026-01-01T00:02:30Z", "--json"]).is(0);
-    assert_eq!(later.field("/fired/0/status"), "skipped", "the run of the earlier time goes on");
+    assert_eq!(later.field("/fired/0/status"), "skipped", "the run of the earlier time is still running");
 }
 
-/// Runs a command twice under one operation id: both times it answers the same, and with another argument it is refused.
+/// Runs a command twice with one operation id: both answers are equal, and with another argument it is refused.
 fn twice(kit: &Kit, id: &str, args: &[&str], other: &[&str]) -> String {
     let with = |args: &[&str]| {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -8,13 +8,13 @@ use crate::kit::{DUOLOG, Kit, Ran, Transcript};
 
 on_both_engines!(
     a_shell_drives_a_workflow_through_a_death_and_a_gate,
-    of_many_answers_only_the_first_counts,
+    only_the_first_answer_counts,
     a_wait_is_woken_by_another_process,
-    a_history_leaves_out_what_repeats_a_change,
-    a_history_leaves_out_what_contradicts_the_state,
+    a_history_ignores_repeated_changes,
+    a_history_ignores_lines_that_contradict_the_state,
 );
 
-/// What a command prints, for the next.
+/// Returns the output of a command, for the next command.
 fn printed(ran: Ran) -> String {
     ran.is(0).text().trim().to_owned()
 }
@@ -28,7 +28,7 @@ fn status_of(kit: &Kit, run: &str) -> Value {
 }
 
 #[test]
-fn what_the_commands_say() {
+fn output_of_the_commands() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     said.run(&kit, &["runs", "list"]).is(0);
@@ -93,7 +93,7 @@ fn what_the_commands_say() {
 }
 
 #[test]
-fn a_place_is_waited_for_in_turn() {
+fn queued_runs_start_in_order() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let queued: Vec<String> = (0..3)
@@ -125,7 +125,7 @@ fn a_place_is_waited_for_in_turn() {
     kit.snapshot("runs_queue", &said.0);
 }
 
-/// A run at a gate.
+/// A run that is paused at a gate.
 struct Waiting {
     run: String,
     gate: String,
@@ -138,13 +138,13 @@ fn at_a_gate(kit: &Kit, trigger: &str, args: &[&str]) -> Waiting {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_way_out() {
+fn errors_have_hints() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let run = start(&kit, "build", "one");
     let other = start(&kit, "build", "two");
 
-    // Words that are none.
+    // Invalid words.
     said.run(&kit, &["runs", "list", "--status", "done"]).is(2);
     said.run(&kit, &["runs", "list", "--status", "done", "--json"]).is(2);
     said.run(&kit, &["runs", "start", "build", "--trigger", "x", "--trigger-type", "mail"]).is(2);
@@ -164,7 +164,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
     said.run(&kit, &["runs", "claim", &run, "--owner", "w", "--lease", "0s"]).is(2);
     said.run(&kit, &["runs", "claim", &run, "--owner", ""]).is(2);
 
-    // What is not there.
+    // Objects that do not exist.
     said.run(&kit, &["runs", "show", "nobody"]).is(1);
     said.run(&kit, &["runs", "cancel", "nobody", "--json"]).is(1);
     said.run(&kit, &["approvals", "approve", "nobody"]).is(1);
@@ -182,7 +182,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
     said.run(&kit, &["runs", "phase", "end", &run, &plan, "--fence", &fence]).is(7);
     said.run(&kit, &["runs", "finish", &run, "--fence", &fence, "--json"]).is(7);
 
-    // Figures.
+    // Numbers.
     let end = |figures: &[&'static str]| [&["runs", "phase", "end", &run, &plan][..], figures].concat();
     said.run(&kit, &end(&["--cost-usd", "-0.5"])).is(2);
     said.run(&kit, &end(&["--cost-usd", "NaN"])).is(2);
@@ -193,7 +193,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
     kit.run(&end(&["--error", "no"])).is(0);
     said.run(&kit, &end(&[])).is(1);
 
-    // What is too large, or no JSON.
+    // Values that are too large or not JSON.
     let mebibyte = "x".repeat(1 << 20);
     let context = format!("{{\"a\":\"{mebibyte}\"}}");
     said.feed(&kit, &["runs", "start", "big", "--trigger", "x", "--context", "-"], context.as_bytes()).is(2);
@@ -209,7 +209,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
     said.run(&kit, &["runs", "scratch", &run, "--merge", "{\"a\":NaN}"]).is(2);
     said.run(&kit, &["runs", "scratch", &run]).is(0);
 
-    // What may not happen.
+    // Transitions that are not allowed.
     let queued = printed(kit.run(&["runs", "start", "build", "--trigger", "three", "--queue"]));
     said.run(&kit, &["runs", "pause", &queued]).is(1);
     said.run(&kit, &["runs", "finish", &queued, "--json"]).is(1);
@@ -291,7 +291,7 @@ fn pages_and_filters_follow_each_other() {
 }
 
 #[test]
-fn stretches_with_nothing_in_them_are_shown() {
+fn empty_periods_are_shown() {
     let kit = Kit::new();
     let run = start(&kit, "build", "one");
     let plan = printed(kit.run(&["runs", "phase", "begin", &run, "plan"]));
@@ -318,7 +318,7 @@ fn stretches_with_nothing_in_them_are_shown() {
 }
 
 #[test]
-fn what_an_execution_said_last_is_kept_whole() {
+fn the_output_of_an_execution_is_stored_completely() {
     let kit = Kit::new();
     let run = start(&kit, "build", "one");
     let plan = printed(kit.run(&["runs", "phase", "begin", &run, "plan"]));
@@ -332,7 +332,7 @@ fn what_an_execution_said_last_is_kept_whole() {
 }
 
 #[test]
-fn the_question_of_a_loop_is_shown_where_it_is_answered() {
+fn a_gate_shows_the_question_of_its_loop() {
     let kit = Kit::new();
     let run = start(&kit, "design", "one");
     let turn = printed(kit.run(&["runs", "phase", "begin", &run, "talk_iter_2"]));
@@ -347,9 +347,9 @@ fn the_question_of_a_loop_is_shown_where_it_is_answered() {
     assert_eq!((scratch.field("/scratch/talk/iteration"), scratch.field("/scratch/n")), (json!(2), json!(1)));
 }
 
-/// What stands in a gate comes from whoever wrote the issue, and decides what a person says at it.
+/// The content of a gate may come from an untrusted author, and a person decides by it.
 #[test]
-fn what_others_wrote_does_nothing_to_the_terminal() {
+fn untrusted_text_does_not_control_the_terminal() {
     let kit = Kit::new();
     let hostile = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{8}\u{202e}abc\rover";
     let args = ["--by", hostile, "--repo", hostile, "--context", "{\"a\":\"\u{202e}\"}", "--claim", hostile];
@@ -360,7 +360,7 @@ fn what_others_wrote_does_nothing_to_the_terminal() {
         let text = kit.run(args).text();
         let bad = |letter: char| letter != '\n' && (letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter));
         assert!(!text.contains(bad), "{args:?}: {text:?}");
-        assert!(text.contains("abc"), "{args:?}: what was written is shown: {text:?}");
+        assert!(text.contains("abc"), "{args:?}: the text is shown: {text:?}");
     };
     shown(&kit, &["runs", "list"]);
     shown(&kit, &["runs", "show", &run]);
@@ -382,7 +382,7 @@ fn what_others_wrote_does_nothing_to_the_terminal() {
 }
 
 #[test]
-fn a_run_whose_owners_keep_dying_is_given_up() {
+fn a_run_fails_after_too_many_takeovers() {
     let kit = Kit::new();
     let runs: Vec<String> = ["one", "two"]
         .map(|trigger| printed(kit.run(&["runs", "start", "build", "--trigger", trigger, "--restart-cap", "0"])))
@@ -390,7 +390,7 @@ fn a_run_whose_owners_keep_dying_is_given_up() {
     for run in &runs {
         kit.run(&["runs", "claim", run, "--owner", "w", "--lease", "1s"]).is(0);
     }
-    // Each owner is dead as soon as its lease has ended.
+    // Each owner is dead as soon as its lease has expired.
     while !kit.run(&["runs", "show", &runs[1]]).is(0).text().contains("would fail the run: 0 of 0 restarts are used") {}
     kit.run(&["runs", "claim", &runs[0], "--owner", "x"])
         .is(1)
@@ -406,7 +406,7 @@ fn a_run_whose_owners_keep_dying_is_given_up() {
     }
 }
 
-/// The script of a runner that a person would write: everything that it knows it reads from what commands print.
+/// A runner as a person would write it in shell: all its values come from the output of commands.
 const RUNNER: &str = r#"
 set -eu
 phase() {
@@ -452,7 +452,7 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     assert!(told.contains("▶ running  build") && told.contains("✓ done     plan"), "{told}");
     let claim = kit.run(&["runs", "recover", "--owner", "shell-2", "--json"]).is(0).field("/claims/0");
     assert_eq!((&claim["run"]["id"], &claim["taken_over"]), (&json!(run), &json!(true)));
-    assert_eq!(claim["closed_execution_ids"].as_array().map(Vec::len), Some(1), "what was in flight is closed");
+    assert_eq!(claim["closed_execution_ids"].as_array().map(Vec::len), Some(1), "executions in flight are closed");
     let stale = kit.run(&["runs", "phase", "begin", &run, "build", "--fence", &fence]).is(7);
     let fence = claim["fence"].to_string();
     assert!(stale.stderr.contains(&format!("was overtaken by claim {fence} of shell-2")), "{}", stale.stderr);
@@ -466,14 +466,14 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     let shown = kit.run(&["runs", "show", &run, "--json"]).is(0);
     assert_eq!((shown.field("/run/status"), shown.field("/run/restart_count")), (json!("succeeded"), json!(1)));
     assert!(!shown.field("/approvals/0/consumed_at").is_null());
-    let ran = std::fs::read_to_string(kit.dir.path().join("done.txt")).expect("what ran");
-    assert_eq!(ran, "plan\nbuild\nbuild\nship\n", "only what was cut short ran again");
+    let ran = std::fs::read_to_string(kit.dir.path().join("done.txt")).expect("the phases that ran");
+    assert_eq!(ran, "plan\nbuild\nbuild\nship\n", "only the interrupted phase ran again");
     let told = kit.run(&["log", "cat", &run]).is(0).text();
     let count = |word: &str| told.lines().filter(|line| line.contains(word)).count();
     assert_eq!((count("\"event\":\"takeover\""), count("\"event\":\"succeed\"")), (1, 1), "{told}");
 }
 
-fn of_many_answers_only_the_first_counts(place: &Place) {
+fn only_the_first_answer_counts(place: &Place) {
     let kit = Kit::on(place);
     let Waiting { run, gate } = at_a_gate(&kit, "one", &[]);
     let answer = |number: usize| {
@@ -486,14 +486,14 @@ fn of_many_answers_only_the_first_counts(place: &Place) {
     for (by, mut child) in answers {
         match child.wait().expect("ends").code() {
             Some(0) => first.push(by),
-            other => assert_eq!(other, Some(1), "{by} is told that it is answered"),
+            other => assert_eq!(other, Some(1), "{by} gets the error that it is answered"),
         }
     }
     assert_eq!(first.len(), 1, "{first:?}");
     let shown = kit.run(&["runs", "show", &run, "--json"]).is(0);
     assert_eq!(shown.field("/approvals/0/responded_by"), first[0]);
     let stands = if shown.field("/approvals/0/status") == "approved" { "running" } else { "failed" };
-    assert_eq!(shown.field("/run/status"), stands, "the run is as the answer says");
+    assert_eq!(shown.field("/run/status"), stands, "the run has the status of the answer");
 }
 
 fn a_wait_is_woken_by_another_process(place: &Place) {
@@ -535,9 +535,9 @@ fn a_chat_turn_is_recorded_from_a_shell() {
     assert_eq!(shown.field("/executions/0/session_id"), "later");
 }
 
-/// The same id with the same content changes nothing; with other content it is refused in words.
+/// The same id with the same content changes nothing; with other content it is refused with an explanation.
 #[test]
-fn an_id_that_is_taken_is_refused_in_words() {
+fn a_taken_id_is_refused_with_an_explanation() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let begin = ["runs", "start", "build", "--trigger", "t", "--id", "r"];
@@ -560,8 +560,8 @@ fn an_id_that_is_taken_is_refused_in_words() {
     kit.snapshot("runs_ids", &said.0);
 }
 
-/// Anybody can append a line that looks like one about a run; it is not believed.
-fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
+/// Anyone can append a line that looks like one about a run; the history ignores it.
+fn a_history_ignores_lines_that_contradict_the_state(place: &Place) {
     let kit = Kit::on(place);
     let session = printed(kit.run(&["sessions", "new", "--name", "told"]));
     let run = printed(kit.run(&["runs", "start", "build", "--trigger", "t", "--session", &session]));
@@ -588,8 +588,8 @@ fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
     kit.run(&["runs", "history", &run]).is(0).says("2 lines rejected because of a conflict");
 }
 
-/// A line that repeats a change that was, under another uuid, is not a change.
-fn a_history_leaves_out_what_repeats_a_change(place: &Place) {
+/// A line that repeats an earlier change with another uuid is not a change.
+fn a_history_ignores_repeated_changes(place: &Place) {
     let kit = Kit::on(place);
     let session = printed(kit.run(&["sessions", "new", "--name", "told"]));
     let run = printed(kit.run(&["runs", "start", "build", "--trigger", "t", "--session", &session]));

@@ -8,7 +8,7 @@ use crate::kit::{Kit, Ran, Transcript};
 on_both_engines!(
     eight_processes_fire_a_time_once,
     each_missed_time_starts_a_run_and_no_change_loses_one,
-    a_schedule_is_switched_without_touching_the_configuration
+    a_schedule_is_overridden_without_changing_the_configuration
 );
 
 const CONFIG: &str = "\
@@ -37,12 +37,12 @@ pub(crate) fn configure(kit: &Kit, text: &str) {
 }
 
 #[test]
-fn what_the_commands_say() {
+fn output_of_the_commands() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     said.run(&kit, &["schedules", "list"]).is(0);
     configure(&kit, CONFIG);
-    // Nothing is made by looking.
+    // Reading creates nothing.
     kit.run(&["schedules", "list"]).is(0);
     assert!(!kit.home().join("state").exists());
     said.run(&kit, &["config", "show"]).is(0);
@@ -60,14 +60,14 @@ fn what_the_commands_say() {
     said.run(&kit, &["schedules", "list"]).is(0);
     said.run(&kit, &["schedules", "clear", "nightly"]).is(0);
     said.run(&kit, &["schedules", "clear", "nightly", "--json"]).is(6);
-    // What comes next depends on when that is.
+    // The next time depends on the clock.
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", "[local]");
     settings.bind(|| kit.snapshot("schedules", &said.0));
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_way_out() {
+fn errors_have_hints() {
     let kit = Kit::new();
     configure(&kit, CONFIG);
     let mut said = Transcript::default();
@@ -89,7 +89,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
 }
 
 fn eight_processes_fire_a_time_once(place: &Place) {
-    // On a server each has a home of its own; in a file they share one.
+    // On a server each process has its own home; with SQLite they share one.
     let kits: Vec<Kit> = (0..if place.database().is_some() { 8 } else { 1 }).map(|_| Kit::on(place)).collect();
     for kit in &kits {
         configure(kit, "[schedules.often]\ncron = \"* * * * *\"\ncatch_up = \"all\"\nworkflow = \"review\"\n");
@@ -116,7 +116,7 @@ fn eight_processes_fire_a_time_once(place: &Place) {
     let runs = kits[0].run(&["schedules", "runs", "--json"]).is(0).field("/schedule_runs");
     let runs = runs.as_array().expect("a list");
     assert_eq!(runs.len(), 11);
-    // Each time starts a run of its own.
+    // Each time starts its own run.
     assert!(runs.iter().all(|run| run["status"] == "ok"), "{runs:?}");
     let started = kits[0].run(&["runs", "list", "--json"]).is(0).field("/runs");
     assert_eq!(started.as_array().expect("a list").len(), 11);
@@ -128,7 +128,7 @@ fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
     configure(&kit, &format!("{all}[schedules.sweep]\ncron = \"0 * * * *\"\nworkflow = \"sweep\"\n"));
     let tick = |until: &str| kit.run(&["schedules", "tick", "--until", until, "--json"]).is(0).field("/fired");
     assert_eq!(tick("2026-01-01T00:30:00Z"), serde_json::json!([]));
-    // It is enabled already: nothing of what is due is lost.
+    // It is enabled already: no due time is lost.
     kit.run(&["schedules", "set", "report", "--enable"]).is(0);
     let fired = tick("2026-01-01T04:30:00Z");
     let told: Vec<String> = fired
@@ -152,7 +152,7 @@ fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
         runs.as_array().expect("a list").iter().map(|run| run["trigger_id"].to_string()).collect();
     triggers.sort();
     assert_eq!((triggers.len(), triggers[0].as_str()), (5, "\"report@2026-01-01T01:00:00.000000Z\""));
-    // A change of the times records what it skips.
+    // A change of the times records the skipped ones.
     kit.run(&["schedules", "set", "sweep", "--disable"]).is(0);
     let latest = kit.run(&["schedules", "runs", "sweep", "--limit", "1", "--json"]).is(0);
     assert_eq!(latest.field("/schedule_runs/0/status"), "skipped");
@@ -160,7 +160,7 @@ fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
     assert!(why.as_str().is_some_and(|why| why.starts_with("the schedule was changed before")), "{why}");
 }
 
-/// What could start no run at any time is wrong; a workflow that the file disables is wrong for `config check` alone.
+/// A schedule that can never start a run is an error; a workflow that the file disables is one for `config check` only.
 #[test]
 fn a_schedule_that_can_start_no_run_is_wrong() {
     let kit = Kit::new();
@@ -194,7 +194,7 @@ fn a_schedule_that_can_start_no_run_is_wrong() {
     check(0, "did you mean \"review\"?");
 }
 
-fn a_schedule_is_switched_without_touching_the_configuration(place: &Place) {
+fn a_schedule_is_overridden_without_changing_the_configuration(place: &Place) {
     let kit = Kit::on(place);
     configure(&kit, "[schedules.often]\ncron = \"* * * * *\"\n");
     let enabled = || {

@@ -18,7 +18,7 @@ fn talking() -> Kit {
     kit
 }
 
-/// So many lines of text that indexing them takes a moment, the last with a word of its own.
+/// Returns enough lines of text that indexing them takes some time; the last has a unique word.
 fn many(lines: usize) -> String {
     let words = "the agent reads a file and writes another one then it runs the tests again ".repeat(12);
     let line = |number: usize| format!("{{\"role\":\"assistant\",\"content\":\"w{number} {words}\"}}\n");
@@ -26,7 +26,7 @@ fn many(lines: usize) -> String {
 }
 
 #[test]
-fn what_was_said_is_found() {
+fn search_finds_text() {
     let kit = talking();
     let mut transcript = Transcript::default();
     for args in [
@@ -65,7 +65,7 @@ fn people_see_matches_marked_with_and_without_color() {
     assert!(!plain.contains('\u{1b}'), "nothing steers the terminal");
     let colored = kit.run(&["log", "search", "deadlock", "--color", "always"]).is(0).text();
     assert!(colored.contains("«deadlock»\u{1b}[0m") && !colored.contains("\u{1b}[31m"), "{colored:?}");
-    // A hit leads to where it stands.
+    // A hit has the cursor of its line.
     let cursor = plain.lines().nth(2).and_then(|line| line.split(' ').nth(1)).expect("a cursor");
     let shown = kit.run(&["log", "replay", "demo", "--verbose", "--from", cursor]).is(0).text();
     assert!(shown.contains("make test"), "{shown}");
@@ -115,7 +115,7 @@ fn a_home_without_logs_says_what_to_do_next() {
     let kit = Kit::new();
     kit.run(&["log", "search", "x"]).is(1).says("there are no logs yet");
     assert!(kit.run(&["log", "search", "x", "--json"]).is(1).field("/hits").as_array().is_some_and(Vec::is_empty));
-    assert!(!kit.home().exists(), "who only looks makes nothing");
+    assert!(!kit.home().exists(), "reading creates nothing");
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn hostile_queries_are_only_text() {
 }
 
 #[test]
-fn killed_while_it_indexes_it_leaves_an_index_that_can_be_used() {
+fn a_killed_indexer_leaves_a_valid_index() {
     let kit = Kit::new();
     kit.append("large", &many(30_000));
     let indexing = kit.home().join("state/search.db-wal");
     for _ in 0..3 {
         let mut child = kit.command(&["log", "search", "needle"]).stdout(Stdio::null()).spawn().expect("starts");
-        // Until it writes, or is done.
+        // Until it writes or ends.
         while child.try_wait().expect("waits").is_none() && indexing.metadata().map_or(0, |file| file.len()) < 200_000 {
             std::thread::yield_now();
         }
@@ -158,7 +158,7 @@ fn killed_while_it_indexes_it_leaves_an_index_that_can_be_used() {
 }
 
 #[test]
-fn two_that_index_at_once_answer_alike() {
+fn two_concurrent_indexers_give_equal_answers() {
     let kit = Kit::new();
     kit.append("large", &many(20_000));
     for _ in 0..2 {
@@ -176,7 +176,7 @@ fn two_that_index_at_once_answer_alike() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_read() {
+fn a_read_only_home_is_searched() {
     let kit = talking();
     let read_only = |command: &str| {
         Ran::of(kit.mounting(&format!("mount --bind $H $H && mount -o remount,ro,bind $H && exec $D {command}")))
@@ -214,7 +214,7 @@ fn a_full_disk_is_searched_without_an_index() {
 }
 
 #[test]
-fn doctor_tells_how_the_index_stands() {
+fn doctor_reports_the_index_status() {
     let kit = talking();
     let index = |kit: &Kit| {
         let text = kit.run(&["doctor", "--deep"]).text();
@@ -232,9 +232,9 @@ fn doctor_tells_how_the_index_stands() {
     assert!(index(&kit).contains("4 texts of 1 session"));
 }
 
-/// Case, width and composition make no difference, with an index and without; what tools answer in JSON is decoded.
+/// Case, width and composition make no difference, with an index and without; JSON results of tools are decoded.
 #[test]
-fn what_is_written_in_another_way_is_found_alike() {
+fn text_is_found_in_any_case_width_and_composition() {
     let kit = Kit::new();
     let said = ["Die Straße nach ΣΟΦΟΣ", "ein cafe\u{301} in ＤＵＯＬＯＧ", "ｶﾞｷﾞ ﬁle GRÖẞE"];
     let line = |text: &str| format!("{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n");
@@ -278,7 +278,7 @@ fn what_is_written_in_another_way_is_found_alike() {
 }
 
 #[test]
-fn an_index_of_an_older_format_is_made_anew() {
+fn an_index_of_an_older_format_is_rebuilt() {
     let kit = talking();
     kit.run(&["log", "search", "deadlock"]).is(0);
     let index = kit.home().join("state/search.db");

@@ -7,7 +7,7 @@ use duolog_testkit::postgres::{NewRole, Role, Shared};
 
 use crate::kit::{Kit, Ran, Transcript, lines_of};
 
-/// A server's address with and without its password, which is known to be there.
+/// Returns a server's address with and without its password, and asserts that it has one.
 fn parts(url: &str) -> (String, String) {
     let (login, place) = url.rsplit_once('@').expect("an address");
     let (user, password) = login.rsplit_once(':').expect("a password");
@@ -23,7 +23,7 @@ fn role() -> Role {
 }
 
 #[test]
-fn what_a_server_says_of_itself() {
+fn output_of_commands_with_a_server() {
     let place = Place::postgres();
     let kit = Kit::on(&place);
     let mut transcript = Transcript::default();
@@ -39,7 +39,7 @@ fn what_a_server_says_of_itself() {
     transcript.run(&kit, &["state", "vacuum", "--json"]).is(0);
     transcript.run(&kit, &["state", "backup", "copy"]).is(2);
     transcript.run(&kit, &["state", "backup", "copy", "--json"]).is(2);
-    assert!(!kit.dir.path().join("copy").exists(), "it is refused before anything is made");
+    assert!(!kit.dir.path().join("copy").exists(), "it is refused before anything is created");
     transcript.run(&kit, &["doctor"]).is(0);
     let database = place.database().expect("a server");
     database.run_sql(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).expect("set");
@@ -80,7 +80,7 @@ fn two_homes_share_a_state_and_keep_their_own_logs() {
     }
 }
 
-/// A copy of a home beside the home itself would take its logs for its own.
+/// A copy of a home on the same state would take the logs of the original for its own.
 #[test]
 fn a_second_copy_of_a_home_on_one_state_is_refused() {
     let place = Place::postgres();
@@ -95,7 +95,7 @@ fn a_second_copy_of_a_home_on_one_state_is_refused() {
     kit.run(&refused).is(1).says("are copies of one home").says("a database of its own");
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
     kit.run(&append).is(0);
-    // With another database the copy is a home like any other, and so it is in the place of the first.
+    // With another database the copy is an independent home, and so it is in the directory of the first.
     let other = Place::postgres();
     let address = other.database().expect("a server").url();
     let elsewhere = [&["--store", &address][..], &refused].concat();
@@ -105,7 +105,7 @@ fn a_second_copy_of_a_home_on_one_state_is_refused() {
     kit.run(&refused).is(0);
 }
 
-/// Every command, right and wrong, on stdout and stderr, for people and programs.
+/// Every command, valid and invalid, on stdout and stderr, as text and as JSON.
 #[test]
 fn no_password_is_ever_said() {
     const SECRET: &str = "s3cret-w0rd";
@@ -172,12 +172,12 @@ fn no_password_is_ever_said() {
                     let ran = ran.is(*code);
                     assert!((ran.text() + &ran.stderr).contains(said), "{given:?}: {}{}", ran.text(), ran.stderr);
                 }
-                // Through the environment it is the same.
+                // The same through the environment.
                 silent(&with(&kit, &args, &[("DUOLOG_STORE", address.as_str())]), &given);
             }
         }
     }
-    // An address in a wrong place is repeated by whoever does not know that it is one.
+    // An address in a wrong argument is repeated by a parser that does not know that it is one.
     for args in
         [&[url.as_str(), "state", "stats"][..], &["--color", &url, "doctor"], &["state", &url], &["--stor", &url]]
     {
@@ -191,7 +191,7 @@ fn no_password_is_ever_said() {
 }
 
 #[test]
-fn a_password_comes_from_the_environment_where_the_address_has_none() {
+fn a_password_comes_from_the_environment_if_the_address_has_none() {
     let place = Place::postgres();
     let kit = Kit::new();
     let (bare, password) = parts(&place.database().expect("a server").url());
@@ -205,7 +205,7 @@ fn a_password_comes_from_the_environment_where_the_address_has_none() {
 }
 
 #[test]
-fn the_flag_goes_before_the_environment_and_that_before_the_file() {
+fn the_flag_overrides_the_environment_which_overrides_the_file() {
     let kit = Kit::new();
     let file = kit.home().join("config/duolog.toml");
     fs::create_dir_all(kit.home().join("config")).expect("made");
@@ -228,10 +228,10 @@ fn the_flag_goes_before_the_environment_and_that_before_the_file() {
     let people = with(&kit, &["config", "show", "--store", "here"], &environment).is(0).text();
     assert!(people.contains("--store"), "{people}");
     assert_eq!(kit.run(&["config", "check"]).is(0).stderr, "");
-    // The flag leads there.
+    // The flag overrides the environment.
     with(&kit, &["sessions", "new", "--store", "here"], &environment).is(0);
     assert!(kit.dir.path().join("here/state.db").exists() && !kit.dir.path().join("there").exists());
-    // A password that others can read is warned of, wherever the state is.
+    // A password in a file that others can read is a warning, whatever the state is.
     write("[store]\naddress = \"postgres://ada:s3cret@h:5433/d\"\n", 0o644);
     for args in [&["config", "check"][..], &["config", "show"], &["sessions", "list", "--store", "here"]] {
         let ran = kit.run(args).is(0).says("warning: ").says("chmod 600");

@@ -1,4 +1,4 @@
-/// The commands that make a home with one of everything, and look at it.
+/// The commands that create a home with one object of each kind, and read it.
 mod home;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::kit::{Kit, Ran};
 
-/// Fields whose names are promised, and mean something else there than everywhere else.
+/// Fields that keep their names although they mean something else there than in other shapes.
 const PROMISED: &[(&str, &str)] = &[("Appended", "session"), ("Forked", "branch")];
 
-/// Words in quotes that help texts show beside field names and the words that fields may hold.
+/// Words in quotes in help texts that are neither field names nor values of fields.
 const EXAMPLES: &[&str] =
     &["plan", "envelope", "key", "phase", "timestamp", "session", "context", "log", "off", "wal", "fsync"];
 
@@ -30,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The kept shapes by name, and the shapes of each command.
+/// Returns the documented shapes by name, and the shapes of each command.
 fn kept() -> (BTreeMap<String, Value>, BTreeMap<String, Vec<String>>) {
     let mut shapes: BTreeMap<String, Value> = files(&schemas())
         .into_iter()
@@ -43,7 +43,7 @@ fn kept() -> (BTreeMap<String, Value>, BTreeMap<String, Vec<String>>) {
     (shapes, commands.into_iter().map(|(command, files)| (command, names(files))).collect())
 }
 
-/// With UPDATE_DOCS=1 the files are written anew.
+/// With UPDATE_DOCS=1 the files are written again.
 #[test]
 fn the_schemas_are_what_the_command_writes() {
     let kit = Kit::new();
@@ -57,11 +57,14 @@ fn the_schemas_are_what_the_command_writes() {
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&made), names(&kept), "run this test with UPDATE_DOCS=1");
     for (name, text) in &made {
-        assert!(kept[name] == *text, "docs/schemas/{name} is not what the command writes: UPDATE_DOCS=1");
+        assert!(
+            kept[name] == *text,
+            "docs/schemas/{name} differs from the generated schema: run this test with UPDATE_DOCS=1"
+        );
     }
 }
 
-/// The types that a field may have, beside null.
+/// Returns the types that a field may have, except null.
 fn types(shapes: &BTreeMap<String, Value>, schema: &Value) -> BTreeSet<String> {
     if let Some(file) = schema["$ref"].as_str() {
         return types(shapes, &shapes[file.trim_end_matches(".json")]);
@@ -77,14 +80,14 @@ fn types(shapes: &BTreeMap<String, Value>, schema: &Value) -> BTreeSet<String> {
     names.into_iter().filter(|name| *name != "null").map(str::to_owned).collect()
 }
 
-/// A value that is given back as it was stored has no type of its own.
+/// A value that is returned as it was stored has no fixed type.
 #[test]
 fn a_field_name_has_one_type_and_a_meaning() {
     let (shapes, _) = kept();
     let mut seen: BTreeMap<&str, (BTreeSet<String>, &str)> = BTreeMap::new();
     for (shape, schema) in &shapes {
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            assert!(field["description"].is_string(), "{shape}.{name} does not say what it means");
+            assert!(field["description"].is_string(), "{shape}.{name} has no description");
             assert!(
                 name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
                 "{name}"
@@ -106,7 +109,7 @@ fn a_field_name_has_one_type_and_a_meaning() {
     }
 }
 
-/// The shapes that a shape is made of, itself included.
+/// Collects the shapes that a shape consists of, including itself.
 fn parts(shapes: &BTreeMap<String, Value>, name: &str, found: &mut BTreeSet<String>) {
     if !found.insert(name.to_owned()) {
         return;
@@ -117,7 +120,7 @@ fn parts(shapes: &BTreeMap<String, Value>, name: &str, found: &mut BTreeSet<Stri
     }
 }
 
-/// The names of fields, and the words that they may hold.
+/// Collects the names of fields and their possible values.
 fn words(schema: &Value, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
@@ -132,7 +135,7 @@ fn words(schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn help_names_only_fields_that_are_there() {
+fn help_names_only_existing_fields() {
     let (shapes, commands) = kept();
     let kit = Kit::new();
     for (command, answers) in &commands {
@@ -159,12 +162,12 @@ fn help_names_only_fields_that_are_there() {
     }
 }
 
-/// Validates answers against the schemas of their commands, where no field is there that the schema does not name.
+/// Validates answers against the schemas of their commands; a field that the schema does not name is an error.
 struct Walk {
     kit: Kit,
     definitions: Value,
     commands: BTreeMap<String, Vec<String>>,
-    /// What was answered at least once, well.
+    /// The shapes of successful answers so far.
     answered: BTreeSet<(String, String)>,
 }
 
@@ -182,7 +185,7 @@ impl Walk {
         validator.iter_errors(answer).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
-    /// Runs a command and holds every line of its answer against its schemas.
+    /// Runs a command and validates every line of its answer.
     fn run(&mut self, command: &str, args: &[&str], input: &str) -> Ran {
         let words: Vec<&str> = command.split(' ').chain(args.iter().copied()).chain(["--json"]).collect();
         let ran = self.kit.feed(&words, input.as_bytes());
@@ -206,7 +209,7 @@ impl Walk {
         ran
     }
 
-    /// The same for a command that must succeed, and one field of its answer.
+    /// Runs a command that must succeed, and returns one field of its answer.
     fn get(&mut self, command: &str, args: &[&str], pointer: &str) -> String {
         let value = self.run(command, args, "").is(0).field(pointer);
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -217,7 +220,7 @@ impl Walk {
     }
 }
 
-/// Makes a reference one into the document, and refuses what a shape does not name.
+/// Makes references local to the document, and refuses fields that a shape does not name.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -236,10 +239,10 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// A home with one of everything, in which every command answers as its schema says: no field is missing, and none is
-/// there that nobody documents.
+/// In a home with one object of each kind, every command answers as its schema says: no field is missing, and none is
+/// undocumented.
 #[test]
-fn every_answer_is_as_its_schema_says() {
+fn every_answer_matches_its_schema() {
     let mut walk = Walk::new();
     let config = "[runs]\nmax_running = 50\n\n[prices.\"my-model\"]\ninput = 2.5\noutput = 10\n\n\
                   [schedules.often]\ncron = \"* * * * *\"\nworkflow = \"review\"\ncontext = { a = 1 }\n\n\
@@ -250,7 +253,7 @@ fn every_answer_is_as_its_schema_says() {
     home::logs(&mut walk);
     home::runs(&mut walk);
     home::others(&mut walk);
-    // What no session is called is refused in the shape of an error.
+    // An unknown session name is refused in the shape of an error.
     walk.run("sessions show", &["nobody"], "").is(1);
     walk.run("sessions show", &["--no-such-flag"], "").is(2);
     let expected: BTreeSet<(String, String)> = walk

@@ -5,20 +5,20 @@ use duolog_testkit::on_both_engines;
 
 use crate::kit::{Kit, Ran};
 
-on_both_engines!(what_is_near_is_narrowed_by_what_it_is);
+on_both_engines!(similar_messages_are_filtered);
 
-/// The numbers of an embedding: as many as there may be.
+/// The dimensions of an embedding: the maximum.
 const NUMBERS: usize = 16_384;
-/// How many embeddings there are.
+/// The number of embeddings.
 const MANY: usize = 70;
 
-/// An embedding by its number, as JSON.
+/// Returns the embedding of a number, as JSON.
 fn vector(number: usize) -> String {
     let numbers: Vec<String> = (0..NUMBERS).map(|at| ((at * (number + 3) / 7) % 10).to_string()).collect();
     format!("[{}]", numbers.join(","))
 }
 
-/// Adds items with embeddings to a thread, each of which says its number.
+/// Adds items with embeddings to a thread, each with its number.
 fn add(kit: &Kit, thread: &str, role: &str, numbers: std::ops::Range<usize>) {
     let numbers: Vec<usize> = numbers.collect();
     for some in numbers.chunks(10) {
@@ -31,14 +31,14 @@ fn add(kit: &Kit, thread: &str, role: &str, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// What the messages say that were found.
+/// Returns the numbers of the messages that were found.
 fn found(ran: &Ran) -> Vec<u64> {
     let messages = ran.field("/messages");
     let messages = messages.as_array().expect("messages");
     messages.iter().map(|one| one["content"]["content"].as_u64().expect("a number")).collect()
 }
 
-fn what_is_near_is_narrowed_by_what_it_is(place: &Place) {
+fn similar_messages_are_filtered(place: &Place) {
     let kit = Kit::on(place);
     add(&kit, "one", "user", 0..3);
     add(&kit, "two", "assistant", 3..6);
@@ -72,7 +72,7 @@ fn what_is_near_is_narrowed_by_what_it_is(place: &Place) {
         .says("no message that matches the filters");
 }
 
-/// A home with many embeddings.
+/// Creates a home with many embeddings.
 fn many() -> Kit {
     let kit = Kit::new();
     add(&kit, "demo", "user", 0..MANY);
@@ -80,7 +80,7 @@ fn many() -> Kit {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_finds_what_is_near() {
+fn a_read_only_home_finds_similar_messages() {
     let kit = many();
     fs::write(kit.dir.path().join("vector"), vector(12)).expect("written");
     let search = || {
@@ -92,7 +92,7 @@ fn a_home_that_cannot_be_written_finds_what_is_near() {
 }
 
 #[test]
-fn a_full_disk_finds_what_is_near() {
+fn a_full_disk_finds_similar_messages() {
     let kit = many();
     fs::write(kit.dir.path().join("vector"), vector(12)).expect("written");
     let output = kit.mounting(

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::follow::Following;
 use crate::kit::{Kit, Ran, Transcript};
 
-/// A directory of logs that is nobody's home.
+/// A directory of logs that is not a home.
 struct Root(PathBuf);
 
 impl Root {
@@ -42,20 +42,20 @@ fn following(kit: &Kit, args: &[&str]) -> Following {
     Following::start(kit, &[&["log", "stream", "--json"][..], args].concat())
 }
 
-/// The next object.
+/// Returns the next object.
 fn next(following: &mut Following) -> Value {
     let line = following.next();
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
 }
 
-/// The next item: whose, and what.
+/// Returns the source and the text of the next item.
 fn item(following: &mut Following) -> (String, String) {
     let next = next(following);
     assert_eq!(next["kind"], "user", "{next}");
     (text_of(&next, "path"), text_of(&next, "text"))
 }
 
-/// The next notice: whose, and what.
+/// Returns the source and the text of the next notice.
 fn notice(following: &mut Following) -> (String, String) {
     let next = next(following);
     assert_eq!(next["kind"], "notice", "{next}");
@@ -109,7 +109,7 @@ fn every_dialect_beneath_a_directory_is_shown_oldest_first() {
     assert!(!kit.home().exists(), "no home is needed");
 }
 
-/// Every name beneath a directory, its bytes and its time.
+/// Returns every path below a directory, its bytes and its time.
 fn listing(at: &Path) -> BTreeMap<PathBuf, (Vec<u8>, Option<SystemTime>)> {
     let mut found = BTreeMap::new();
     let mut left = vec![at.to_owned()];
@@ -133,7 +133,7 @@ fn no_line_is_lost_doubled_or_torn_whatever_happens_to_the_files() {
     let kit = Kit::new();
     let root = Root::of(&kit);
     let euro = user("a € sign");
-    // A line that is partial when the stream begins, cut within a character.
+    // A line that is incomplete when the stream starts, cut inside a character.
     let cut = euro.find('€').expect("there") + 1;
     root.add("one.jsonl", user("first"));
     root.add("one.jsonl", &euro.as_bytes()[..cut]);
@@ -143,10 +143,10 @@ fn no_line_is_lost_doubled_or_torn_whatever_happens_to_the_files() {
     root.add("new/folder/two.jsonl", user("in a new folder"));
     assert_eq!(item(&mut stream), pair("new/folder/two.jsonl", "in a new folder"), "the half line is not shown");
     root.add("one.jsonl", &euro.as_bytes()[cut + 1..]);
-    // What comes first in a turn ends the one before it.
+    // The first item of a turn ends the previous turn.
     assert_eq!(next(&mut stream)["kind"], "turn_end");
     assert_eq!(item(&mut stream), pair("one.jsonl", "a € sign"));
-    // Cut at a line, and gone on with.
+    // Truncated at a line, then continued.
     let first = user("first").len() as u64;
     OpenOptions::new().write(true).open(root.0.join("one.jsonl")).expect("a file").set_len(first).expect("cut");
     assert_eq!(notice(&mut stream), pair("one.jsonl", "reset"));
@@ -170,7 +170,7 @@ fn no_line_is_lost_doubled_or_torn_whatever_happens_to_the_files() {
 }
 
 #[test]
-fn people_are_told_on_stderr_what_is_not_shown() {
+fn skipped_parts_are_reported_on_stderr() {
     let kit = Kit::new();
     let root = Root::of(&kit);
     root.add("one.jsonl", user("first") + &user("second"));
@@ -185,7 +185,7 @@ fn people_are_told_on_stderr_what_is_not_shown() {
 }
 
 #[test]
-fn a_directory_that_is_missing_is_waited_for() {
+fn a_missing_directory_is_waited_for() {
     let kit = Kit::new();
     let root = Root::of(&kit);
     let mut stream = following(&kit, &["--logs-dir", "root"]);
@@ -212,7 +212,7 @@ fn a_home_is_shown_by_the_names_of_its_sessions_from_before_it_is_there() {
     kit.append("plan", &user("what is the plan?"));
     let mut first = next(&mut stream);
     if first["notice"] == "missing" {
-        // It came between the home and its first log.
+        // It was created between the home and its first log.
         first = next(&mut stream);
     }
     assert_eq!([text_of(&first, "session_name"), text_of(&first, "text")], ["plan", "what is the plan?"]);
@@ -244,7 +244,7 @@ fn an_empty_home_has_nothing_to_show() {
 }
 
 #[test]
-fn what_was_shortened_is_fetched_whole_in_a_home() {
+fn shortened_text_is_fetched_in_a_home() {
     let kit = Kit::new();
     let whole = (0..9000).fold(String::new(), |whole, n| whole + &format!("case {n} ok\\n"));
     let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");
@@ -257,7 +257,7 @@ fn what_was_shortened_is_fetched_whole_in_a_home() {
 }
 
 #[test]
-fn a_stream_notices_that_its_reader_is_gone() {
+fn a_stream_ends_when_its_pipe_is_closed() {
     let kit = Kit::new();
     let root = Root::of(&kit);
     root.add("one.jsonl", user("first"));
@@ -289,7 +289,7 @@ fn ten_thousand_files_need_few_descriptors_and_little_memory() {
     }
     assert!(seen.iter().all(|count| *count == 1));
     root.add("d7/7.jsonl", user("more"));
-    assert_eq!(item(&mut stream), pair("d7/7.jsonl", "more"), "whoever was forgotten is known again");
+    assert_eq!(item(&mut stream), pair("d7/7.jsonl", "more"), "a closed file is read from its last position");
     let proc = PathBuf::from(format!("/proc/{}", stream.child.id()));
     let open = fs::read_dir(proc.join("fd")).expect("descriptors").flatten();
     let logs = open.filter_map(|entry| fs::read_link(entry.path()).ok()).filter(|link| link.starts_with(&root.0));
@@ -305,7 +305,7 @@ fn ten_thousand_files_need_few_descriptors_and_little_memory() {
 const WRITERS: [&str; 4] = ["a", "b", "c", "d"];
 const EACH: usize = 25_000;
 
-/// Four processes append in batches of many sizes, two to each session.
+/// Four processes append batches of many sizes, two to each session.
 fn write_all(kit: &Kit) {
     std::thread::scope(|scope| {
         for writer in WRITERS {
@@ -322,7 +322,7 @@ fn write_all(kit: &Kit) {
     });
 }
 
-/// Takes lines until all were seen, each once, whole and in the order of its writer.
+/// Reads lines until all were seen, each once, complete and in the order of its writer.
 fn count(lines: impl Iterator<Item = String>, writers: &[&str]) {
     let mut next: BTreeMap<&str, usize> = writers.iter().map(|writer| (*writer, 0)).collect();
     for line in lines.take(writers.len() * EACH) {
@@ -373,7 +373,7 @@ fn a_second_ctrl_c_ends_a_stream_whose_reader_does_not_read() {
     stdout.read_exact(&mut [0; 64]).expect("some of it");
     let pid = rustix::process::Pid::from_child(&child);
     while child.try_wait().expect("waits").is_none() {
-        // Sent until it ends: two at once are one to the system.
+        // Sent until it ends: the system merges two pending signals.
         rustix::process::kill_process(pid, Signal::INT).expect("signalled");
         std::thread::yield_now();
     }

@@ -1,12 +1,12 @@
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_testkit::transcripts::{self, Made};
+use duolog_testkit::transcripts::{self, GeneratedLog};
 
 use crate::kit::{Kit, lines_of};
 
 on_both_engines!(a_stream_that_is_piped_in_is_replayed_counted_and_found);
 
-fn both() -> [(&'static str, Made); 2] {
+fn both() -> [(&'static str, GeneratedLog); 2] {
     [("claude", transcripts::claude_stream(1, 2)), ("codex", transcripts::codex_exec(2, 2))]
 }
 
@@ -47,7 +47,7 @@ fn a_stream_that_is_piped_in_is_replayed_counted_and_found(place: &Place) {
 }
 
 #[test]
-fn lines_that_nobody_understands_are_kept_counted_and_told() {
+fn unknown_lines_are_kept_counted_and_reported() {
     let kit = Kit::new();
     let input = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"mystery\",\"n\":1}\nnot JSON\n{\"type\":\"turn.comp";
     let ran = kit.feed(&["log", "record", "--session", "demo", "--json"], input.as_bytes()).is(0);

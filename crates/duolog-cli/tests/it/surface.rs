@@ -8,7 +8,7 @@ use crate::kit::{Kit, Ran, Transcript};
 on_both_engines!(a_session_moves_to_another_home, parts_of_a_session_are_deleted);
 
 #[test]
-fn what_the_commands_say() {
+fn output_of_the_commands() {
     let kit = Kit::new();
     let mut said = Transcript::default();
     let me = |args: &[&'static str]| [args, &["--user-email", "me@example.com"]].concat();
@@ -56,7 +56,7 @@ fn a_session_moves_to_another_home(place: &Place) {
     assert_eq!(
         other.run(&with(&["log", "cat"])).is(0).stdout,
         kit.run(&with(&["log", "cat"])).is(0).stdout,
-        "the log is the same"
+        "the log is equal"
     );
     let items = with(&["sessions", "items", "--branch", "again"]);
     assert_eq!(other.run(&items).is(0).text(), "1\n2\n4\n");
@@ -80,22 +80,22 @@ fn parts_of_a_session_are_deleted(place: &Place) {
     kit.run(&["doctor"]).is(0);
 }
 
-/// A session that is named without its user is the user's of the configuration.
+/// A session name without a user is that of the configured user.
 #[test]
-fn a_name_alone_is_the_default_users() {
+fn a_name_without_a_user_belongs_to_the_default_user() {
     let kit = Kit::new();
     let nobody = |args: &[&str]| {
         let mut command = kit.command(args);
         command.env_remove("DUOLOG_USER_EMAIL");
         Ran::of(command.output().expect("runs"))
     };
-    // Without a word it is whoever is logged in.
+    // Without a configuration it is the login name.
     nobody(&["log", "append", "--session-name", "plan", "--line", "{\"n\":1}"]).is(0);
     let user = nobody(&["sessions", "show", "--session-name", "plan", "--json"]).is(0).field("/session/user_id");
     assert!(user.as_str().is_some_and(|user| user.ends_with("@localhost") && user.len() > 10), "{user}");
     let shown = nobody(&["config", "show", "--json"]).is(0);
     assert!(shown.text().contains(&format!("\"user.email\",\"value\":{user}")), "{}", shown.text());
-    // Another user of the configuration has sessions of their own.
+    // Another configured user has separate sessions.
     let with = |args: &[&str]| {
         let mut command = kit.command(args);
         command.env("DUOLOG_USER_EMAIL", "ada@example.com");
@@ -118,7 +118,7 @@ fn a_name_alone_is_the_default_users() {
     kit.run(&["config", "check"]).is(2);
 }
 
-/// A user alone has a new session made, wherever one is made.
+/// A user without a session name gets a new session, in every command that creates one.
 #[test]
 fn a_user_alone_gets_a_new_session() {
     let kit = Kit::new();
@@ -131,13 +131,13 @@ fn a_user_alone_gets_a_new_session() {
     let names: Vec<&str> = sessions.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(names.len(), 3);
     assert!(names.iter().all(|name| name.starts_with("session_20")), "{names:?}");
-    // Who reads must say which.
+    // A command that reads needs the session name.
     kit.run(&[&["sessions", "show"], &ada[..]].concat()).is(2);
     kit.run(&["log", "append", "--line", "{}"]).is(2);
 }
 
 #[test]
-fn a_session_tells_which_process_runs_it() {
+fn a_session_shows_its_process() {
     let kit = Kit::new();
     let mut child =
         std::process::Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
@@ -163,7 +163,7 @@ fn a_session_tells_which_process_runs_it() {
 }
 
 #[test]
-fn an_inbox_is_a_sessions_by_its_name() {
+fn an_inbox_is_found_by_session_name() {
     let kit = Kit::new();
     let plan = ["--user-email", "ada@example.com", "--session-name", "plan"];
     let made = kit.run(&[&["sessions", "new"], &plan[..]].concat()).is(0).text();

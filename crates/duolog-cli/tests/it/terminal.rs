@@ -7,10 +7,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::kit::Kit;
 
-/// What steers a terminal, turns letters around, or is not seen.
+/// Characters that control a terminal, reverse text or are invisible.
 const HOSTILE: &str = "\u{7f}\u{9b}31m \u{202e}abc\u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}";
 
-/// Runs a command whose answers and talk go to a terminal.
+/// Runs a command with stdout and stderr on a terminal.
 fn on_terminal(kit: &Kit, args: &[&str]) -> String {
     let ours: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours).expect("granted");
@@ -21,7 +21,7 @@ fn on_terminal(kit: &Kit, args: &[&str]) -> String {
     command.env("TERM", "xterm").stdout(theirs.try_clone().expect("a copy")).stderr(theirs);
     let reader = thread::spawn(move || {
         let mut shown = Vec::new();
-        // Where nobody writes any more, a terminal answers with an error.
+        // A terminal returns an error once all writers closed it.
         let _ = File::from(ours).read_to_end(&mut shown);
         shown
     });
@@ -32,7 +32,7 @@ fn on_terminal(kit: &Kit, args: &[&str]) -> String {
     String::from_utf8(shown).expect("text").replace("\r\n", "\n")
 }
 
-/// What stands there without the styles that we give.
+/// Removes our own styles.
 fn without_styles(text: &str) -> String {
     let mut plain = String::new();
     for (at, piece) in text.split("\u{1b}[").enumerate() {
@@ -53,7 +53,7 @@ fn is_hostile(letter: char) -> bool {
 
 fn hostile() -> Kit {
     let kit = Kit::new();
-    // In JSON, what is below a space must be escaped; the rest stands there as it is.
+    // JSON requires escapes below space; the other characters are in the text unescaped.
     let evil = format!("\\u001b[2J\\u001b[31m{HOSTILE}");
     let line = format!(
         "{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"{evil}\"}},\"timestamp\":\"2026-01-02T03:04:05Z\"}}\n\
@@ -66,7 +66,7 @@ fn hostile() -> Kit {
 }
 
 #[test]
-fn no_command_gives_a_terminal_what_was_stored_raw() {
+fn no_command_prints_raw_control_characters_to_a_terminal() {
     let kit = hostile();
     let commands: [&[&str]; 14] = [
         &["log", "cat", "demo"],
@@ -102,7 +102,7 @@ fn no_command_gives_a_terminal_what_was_stored_raw() {
 }
 
 #[test]
-fn what_a_terminal_shows_of_json_is_the_same_json() {
+fn json_on_a_terminal_is_equivalent_json() {
     let kit = hostile();
     for args in [&["log", "cat", "demo"][..], &["log", "search", "abc", "--json"], &["usage", "model", "--json"]] {
         let (shown, exact) = (on_terminal(&kit, args), kit.run(args).is(0).text());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::kit::{Kit, Ran, lines_of};
 
-/// A process that holds the lock of a file until it is told to end.
+/// A stopped process that holds the lock of a file until it is dropped.
 struct Holder(Child);
 
 impl Holder {
@@ -56,9 +56,9 @@ fn a_writer_asleep_inside_its_lock_is_named() {
     kit.run(&append).is(0);
 }
 
-/// Line by line from shells is how many agents write: each process appends one line.
+/// As agents in shells write: each process appends one line.
 #[test]
-fn one_shot_appends_of_many_processes_all_stand_once_and_are_listed() {
+fn one_shot_appends_of_many_processes_are_stored_once_and_listed() {
     const WRITERS: u32 = 8;
     const EACH: u32 = 25;
     let kit = Kit::new();
@@ -79,7 +79,7 @@ fn one_shot_appends_of_many_processes_all_stand_once_and_are_listed() {
         let of_writer = format!("\"writer\":{writer},");
         let numbers: Vec<&String> = lines.iter().filter(|line| line.contains(&of_writer)).collect();
         let expected: Vec<String> = (0..EACH).map(|n| format!("{{\"writer\":{writer},\"n\":{n}}}")).collect();
-        assert!(numbers.into_iter().eq(&expected), "each stands once, in order");
+        assert!(numbers.into_iter().eq(&expected), "each line is there once, in order");
     }
     let listed = kit.run(&["sessions", "list", "--json"]).is(0);
     assert_eq!(listed.field("/sessions/0/events"), 1 + WRITERS * EACH);
@@ -111,7 +111,7 @@ fn two_writers_never_interleave_and_each_keeps_its_order() {
     }
     let mut next = std::collections::BTreeMap::from([("a".to_owned(), 0), ("b".to_owned(), 0)]);
     for line in lines_of(&kit.log_of("demo")) {
-        let event: serde_json::Value = serde_json::from_str(&line).expect("a whole line");
+        let event: serde_json::Value = serde_json::from_str(&line).expect("a complete line");
         let expected = next.get_mut(event["writer"].as_str().expect("a writer")).expect("known");
         assert_eq!(event["n"], *expected);
         *expected += 1;
@@ -128,14 +128,14 @@ fn a_backup_under_writers_is_a_home() {
     let mut pipe = writer.stdin.take().expect("a pipe");
     let mut acknowledged = BufReader::new(writer.stdout.take().expect("a pipe")).lines();
     let feeder = std::thread::spawn(move || {
-        // Until the writer is stopped, or we are.
+        // Until the writer or the test stops.
         for n in 0_u64.. {
             if writeln!(pipe, "{{\"n\":{n}}}").is_err() {
                 break;
             }
         }
     });
-    // From the first acknowledgement on, the writer is in every copy.
+    // After the first acknowledgement, the writer's session is in every copy.
     acknowledged.next().expect("a line").expect("read");
     let reader = std::thread::spawn(move || acknowledged.count());
     kit.append("still", "{\"n\":1}\n");
@@ -155,7 +155,7 @@ fn a_backup_under_writers_is_a_home() {
         assert_eq!(kit.run(&["--home", home, "log", "cat", "still"]).is(0).text(), "{\"n\":1}\n");
         let events = kit.run(&["--home", home, "log", "cat", "busy"]).is(0).text();
         for (n, line) in events.lines().enumerate() {
-            assert_eq!(line, format!("{{\"n\":{n}}}"), "whole lines from the first one on");
+            assert_eq!(line, format!("{{\"n\":{n}}}"), "complete lines from the first one on");
         }
         kit.run(&["--home", home, "log", "append", "--session", "still", "--line", "{}"]).is(0);
     }
@@ -175,9 +175,9 @@ fn a_rebuild_changes_nothing() {
     assert_eq!(listed(), before);
 }
 
-/// Commands end without closing the database; what they leave in its write-ahead log is emptied before it is long.
+/// Commands end without closing the database; a later one checkpoints the write-ahead log before it grows long.
 #[test]
-fn one_command_after_another_leaves_a_short_log_behind() {
+fn many_commands_leave_a_short_write_ahead_log() {
     let kit = Kit::new();
     let wal = kit.home().join("state/state.db-wal");
     let mut longest = 0;

@@ -1,4 +1,4 @@
-//! Homes that earlier versions wrote: `fixtures/homes` has one per schema version.
+//! Homes of earlier versions: `fixtures/homes` has one per schema version.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn json(kit: &Kit, args: &[&str]) -> Value {
     serde_json::from_slice(&ran.stdout).expect("JSON")
 }
 
-/// The texts at a place of each element; elements without one are left out.
+/// Returns the texts at a pointer of each element, without those that have none.
 fn texts(list: &Value, pointer: &str) -> Vec<String> {
     let list = list.as_array().expect("a list").iter();
     list.filter_map(|one| one.pointer(pointer)?.as_str().map(str::to_owned)).collect()

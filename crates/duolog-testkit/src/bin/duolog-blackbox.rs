@@ -1,5 +1,4 @@
-//! `duolog-blackbox [PROFILE] [--seed N] [--minutes M] [--rounds N] [--processes 8] [--steps N] [--duolog PATH]
-//! [--store URL] [--dir DIR] [--keep] [--keep-going]`: drives the real binary with random commands.
+//! Drives the real binary with random commands of several processes and checks every answer against a model.
 
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
@@ -8,27 +7,33 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::blackbox::{Options, Profile, run, summary};
+use duolog_testkit::is_help_requested;
 use duolog_testkit::postgres::{Access, SHARED_ENV};
 
 const USAGE: &str = "\
 duolog-blackbox [PROFILE] [OPTIONS]
   PROFILE           all, race, logs, runs, gates, queue, schedules, chats, inboxes, items or pages [default: all]
-  --seed N          decides what the workers do [default: the time]
+  --seed N          seed of the random commands [default: the time]
   --minutes M       start no round after M minutes [default: 1, unless --rounds is given]
-  --rounds N        run at most N rounds
-  --processes N     workers [default: 8]
+  --rounds N        maximum number of rounds
+  --processes N     number of workers [default: 8]
   --steps N         commands of each worker in a round [default: 40]
-  --duolog PATH     the binary to test [default: duolog beside this one]
-  --store URL       a PostgreSQL in which every round makes a database; \"env\" takes the one of duolog-postgres run
-  --profile NAME    the same as PROFILE
-  --mutant NAME     remove this rule in the binary: a run must find it; the binary must be built for tests
-  --dir DIR         where homes are made [default: beside this binary]
-  --keep            keep the home of a round that failed
-  --keep-going      go on after a round that failed
-Exit code: 0 every round held · 1 a rule did not hold · 2 wrong usage";
+  --duolog PATH     binary to test [default: duolog in the directory of this binary]
+  --store URL       PostgreSQL server in which each round creates a database; \"env\": the one of duolog-postgres run
+  --profile NAME    same as PROFILE
+  --mutant NAME     remove this rule in the binary: the run must fail; the binary must be a test build
+  --dir DIR         directory for the homes [default: the directory of this binary]
+  --keep            keep the home of a failed round
+  --keep-going      continue after a failed round
+Exit code: 0 every round passed · 1 a rule was violated · 2 wrong usage";
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if is_help_requested(&arguments) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    match parse(arguments.into_iter()) {
         Ok(options) => {
             println!("seed {}, {} processes, profile {}", options.seed, options.processes, options.profile.name());
             let tally = run(&options, &mut |line| println!("{line}"));
@@ -36,7 +41,7 @@ fn main() -> ExitCode {
             if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(message) => {
-            println!("{message}\n{USAGE}");
+            println!("error: {message}\n{USAGE}");
             ExitCode::from(2)
         }
     }
@@ -78,7 +83,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--dir" => options.directory = PathBuf::from(value()?),
             "--keep" => options.keep = true,
             "--keep-going" => options.keep_going = true,
-            option if option.starts_with('-') => return Err(format!("unknown option: {option}")),
+            option if option.starts_with('-') => return Err(format!("unknown option {option}")),
             name => options.profile = profile(name)?,
         }
     }
@@ -86,13 +91,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         options.time = Some(Duration::from_mins(1));
     }
     if !options.binary.is_file() {
-        return Err(format!("there is no binary at {}", options.binary.display()));
+        return Err(format!("{} is not a file; use --duolog", options.binary.display()));
     }
     Ok(options)
 }
 
 fn profile(name: &str) -> Result<Profile, String> {
-    Profile::named(name).ok_or_else(|| format!("no such profile: {name}"))
+    Profile::named(name).ok_or_else(|| format!("unknown profile {name}"))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {

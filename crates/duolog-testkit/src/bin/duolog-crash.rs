@@ -1,6 +1,4 @@
-//! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME] |
-//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills |
-//! transactions | stress`.
+//! Runs the crash harness: the usage below lists the subcommands.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,71 +9,101 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults, kill, mutants};
 use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{Access, Shared};
-use duolog_testkit::{replay, stress};
+use duolog_testkit::{is_help_requested, replay, stress};
 use duolog_types::mutant::Mutant;
+
+const USAGE: &str = "\
+duolog-crash SUBCOMMAND
+  enumerate                   crash every workload at every disk call and every byte
+  faults                      fail every disk call of every workload
+  kill [ROUNDS [SEED]]        kill real processes at random times [default: 500 rounds]
+  mutants [NAME]              remove one rule at a time: the harness must notice each
+  replay [OPTIONS]            crash the real binary at every recorded system call of random scripts
+  pauses [OPTIONS]            stop commands at every step while others run
+  kills [OPTIONS]             kill commands at every step and repeat them
+  transactions [OPTIONS]      kill commands at every step: each must be done entirely or not at all
+  stress [OPTIONS]            run threads on one home, with and without faults, on both engines
+Options of replay:
+  --seed N, --binary PATH     as below
+  --scripts N                 number of scripts [default: 20]
+  --commands N                commands per script [default: 40]
+  --points N                  crashes per script, at random [default: all]
+  --faults KIND|all           disk faults to inject: statesync, logsync, full, descriptors or any [default: none]
+Options of pauses, kills and transactions:
+  --seed N                    seed of everything random [default: the time]
+  --cases N                   number of cases, at random [default: all]
+  --only COMMAND              only the command of this name
+  --store URL|env             PostgreSQL server for the state; env: the one of duolog-postgres run [default: SQLite]
+  --binary PATH               duolog binary to test [default: duolog in the directory of this binary]
+Options of stress:
+  --seed N                    as above
+  --rounds N                  number of rounds [default: 4]
+  --steps N                   steps per thread [default: 400]
+Exit code: 0 every check passed · 1 a check failed · 2 wrong usage";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let held = match arguments.as_slice() {
-        ["enumerate"] => Script::ALL.iter().all(|script| told("enumerate", *script, |script| enumerate(script, 2))),
-        ["faults"] => Script::ALL.iter().all(|script| told("faults", *script, |script| faults(script, Calls::All))),
-        ["mutants", rest @ ..] => hunt(rest.first().copied()),
-        ["kill", rest @ ..] => killing(rest),
-        ["replay", rest @ ..] => replayed(rest),
-        ["pauses", rest @ ..] => cases("pauses", rest, replay::pauses),
-        ["kills", rest @ ..] => cases("kills", rest, replay::kills),
-        ["transactions", rest @ ..] => cases("transactions", rest, replay::transactions),
-        ["stress", rest @ ..] => stressed(rest),
+    if is_help_requested(&arguments) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let passed = match arguments.as_slice() {
+        ["enumerate"] => {
+            Script::ALL.iter().all(|script| run_workload("enumerate", *script, |script| enumerate(script, 2)))
+        }
+        ["faults"] => {
+            Script::ALL.iter().all(|script| run_workload("faults", *script, |script| faults(script, Calls::All)))
+        }
+        ["mutants", rest @ ..] => run_mutants(rest.first().copied()),
+        ["kill", rest @ ..] => run_kill(rest),
+        ["replay", rest @ ..] => run_replay(rest),
+        ["pauses", rest @ ..] => run_cases("pauses", rest, replay::pauses),
+        ["kills", rest @ ..] => run_cases("kills", rest, replay::kills),
+        ["transactions", rest @ ..] => run_cases("transactions", rest, replay::transactions),
+        ["stress", rest @ ..] => run_stress(rest),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
             true
         }
         _ => {
-            println!("duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]");
-            println!("duolog-crash stress [--seed N] [--rounds N] [--steps N]");
-            println!(
-                "duolog-crash pauses|kills|transactions [--seed N] [--cases N] [--only COMMAND] [--store URL|env] [--binary PATH]"
-            );
-            println!(
-                "duolog-crash replay [--seed N] [--scripts N] [--commands N] [--points N] [--faults KIND|all] [--binary PATH]"
-            );
+            println!("{USAGE}");
             return ExitCode::from(2);
         }
     };
-    if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn told(what: &str, script: Script, run: impl Fn(Script) -> Summary) -> bool {
+fn run_workload(subcommand: &str, script: Script, run: impl Fn(Script) -> Summary) -> bool {
     let start = Instant::now();
     let Summary { calls, commits, points, broken } = run(script);
     let seconds = start.elapsed().as_secs_f64();
-    println!("{what} {script:?}: {points} points over {calls} disk calls and {commits} commits, {seconds:.1} s");
+    println!("{subcommand} {script:?}: {points} points over {calls} disk calls and {commits} commits, {seconds:.1} s");
     match broken {
         None => true,
         Some((number, what, broken)) => {
-            println!("  BROKEN at point {number}: {what}\n  {}", broken.0);
+            println!("  FAILED at point {number}: {what}\n  {}", broken.0);
             false
         }
     }
 }
 
-fn hunt(only: Option<&str>) -> bool {
+fn run_mutants(only: Option<&str>) -> bool {
     let mut all = true;
     for mutant in Mutant::ALL.iter().filter(|mutant| only.is_none_or(|only| format!("{mutant:?}") == only)) {
         let Some((script, points, what, broken)) = mutants::hunt(*mutant).by else {
-            println!("{mutant:?}: NOT CAUGHT");
+            println!("{mutant:?}: NOT NOTICED");
             all = false;
             continue;
         };
         let first: String = broken.0.lines().next().unwrap_or_default().chars().take(120).collect();
-        println!("{mutant:?}: caught after {points} points ({script:?}: {what}): {first}");
+        println!("{mutant:?}: noticed after {points} points ({script:?}: {what}): {first}");
     }
     all
 }
 
-/// Rounds alternate between the real file system, where the target directory is, and memory.
-fn killing(rest: &[&str]) -> bool {
+/// Half of the rounds run on the file system of the target directory, half in memory.
+fn run_kill(rest: &[&str]) -> bool {
     let rounds: u32 = rest.first().map_or(500, |rounds| rounds.parse().expect("a number of rounds"));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = rest.get(1).map_or(now.as_secs(), |seed| seed.parse().expect("a seed"));
@@ -94,12 +122,12 @@ fn killing(rest: &[&str]) -> bool {
         let start = Instant::now();
         match kill::run(&options) {
             Ok(tally) => {
-                println!("  held: {tally:?}, {:.1} s", start.elapsed().as_secs_f64());
+                println!("  passed: {tally:?}, {:.1} s", start.elapsed().as_secs_f64());
                 true
             }
             Err(broken) => {
                 let kept = home.keep();
-                println!("  BROKEN: {}\n  the home is kept in {}", broken.0, kept.display());
+                println!("  FAILED: {}\n  kept the home in {}", broken.0, kept.display());
                 false
             }
         }
@@ -115,7 +143,7 @@ fn number(arguments: &[&str], flag: &str) -> Option<u64> {
     value(arguments, flag).map(|value| value.parse().expect("a number"))
 }
 
-/// The real binary, beside this one unless said otherwise.
+/// Returns `--binary`, or `duolog` in the directory of this binary.
 fn real_binary(arguments: &[&str]) -> PathBuf {
     let beside = || std::env::current_exe().expect("this binary").with_file_name("duolog");
     value(arguments, "--binary").map_or_else(beside, PathBuf::from)
@@ -126,7 +154,7 @@ fn seed(arguments: &[&str]) -> u64 {
     number(arguments, "--seed").unwrap_or(now.as_secs())
 }
 
-/// The PostgreSQL of a URL, or with `env` the one of `duolog-postgres run`.
+/// Returns the server of a URL; `env` is the server of `duolog-postgres run`.
 fn server(url: &str) -> Access {
     match url {
         "env" => Shared::get().expect("a server").clone(),
@@ -134,13 +162,13 @@ fn server(url: &str) -> Access {
     }
 }
 
-/// One kind of faults by its name, or `all`.
+/// Returns the faults of this name; `all` returns every fault.
 fn named_faults(name: &str) -> Vec<replay::Fault> {
     let all = replay::Fault::ALL.into_iter();
     all.filter(|fault| name == "all" || format!("{fault:?}").eq_ignore_ascii_case(name)).collect()
 }
 
-fn replayed(rest: &[&str]) -> bool {
+fn run_replay(rest: &[&str]) -> bool {
     let options = replay::Options {
         binary: real_binary(rest),
         seed: seed(rest),
@@ -153,17 +181,17 @@ fn replayed(rest: &[&str]) -> bool {
     let start = Instant::now();
     match replay::run(&options) {
         Ok(summary) => {
-            println!("  held: {summary:?}, {:.1} s", start.elapsed().as_secs_f64());
+            println!("  passed: {summary:?}, {:.1} s", start.elapsed().as_secs_f64());
             true
         }
         Err(broken) => {
-            println!("  BROKEN: {broken}");
+            println!("  FAILED: {broken}");
             false
         }
     }
 }
 
-fn cases(what: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize, String>) -> bool {
+fn run_cases(subcommand: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize, String>) -> bool {
     let cases = replay::Cases {
         binary: real_binary(rest),
         seed: seed(rest),
@@ -171,22 +199,22 @@ fn cases(what: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize
         only: value(rest, "--only").map(str::to_owned),
         store: value(rest, "--store").map(server),
     };
-    println!("{what}: seed {}", cases.seed);
+    println!("{subcommand}: seed {}", cases.seed);
     let start = Instant::now();
     match run(&cases) {
         Ok(tried) => {
-            println!("  held: {tried} cases, {:.1} s", start.elapsed().as_secs_f64());
+            println!("  passed: {tried} cases, {:.1} s", start.elapsed().as_secs_f64());
             true
         }
         Err(broken) => {
-            println!("  BROKEN: {broken}");
+            println!("  FAILED: {broken}");
             false
         }
     }
 }
 
-/// Threads on one home, with and without faults, on both engines.
-fn stressed(rest: &[&str]) -> bool {
+/// Runs threads on one home, with and without faults, on both engines.
+fn run_stress(rest: &[&str]) -> bool {
     let small = |flag, default| number(rest, flag).map_or(default, |n| usize::try_from(n).expect("a small number"));
     let (seed, rounds, steps) = (seed(rest), small("--rounds", 4), small("--steps", 400));
     println!("stress: seed {seed}, {rounds} rounds");
@@ -197,11 +225,11 @@ fn stressed(rest: &[&str]) -> bool {
         let start = Instant::now();
         match stress::run(&place, options) {
             Ok(tally) => {
-                println!("  held: {options:?}: {tally:?}, {:.1} s", start.elapsed().as_secs_f64());
+                println!("  passed: {options:?}: {tally:?}, {:.1} s", start.elapsed().as_secs_f64());
                 true
             }
             Err(broken) => {
-                println!("  BROKEN: {options:?}: {broken}");
+                println!("  FAILED: {options:?}: {broken}");
                 false
             }
         }

@@ -1,11 +1,11 @@
-//! Steps that append, and that try an append again.
+//! Steps that append, and that retry an append.
 
 use super::command::{Call, Outcome};
 use super::history::{Append, Line};
-use super::worker::{Done, OPERATION, Operation, Worker, place};
+use super::worker::{CommandRun, OPERATION, Operation, Worker, place};
 
 impl Worker {
-    /// A session to append to. Names may be deleted and given away at any time; stable sessions are never.
+    /// Chooses a session to append to. A named session may be deleted or renamed at any time; a stable one never is.
     fn choose_target(&mut self) -> String {
         match self.below(100) {
             0..30 => self.own(),
@@ -30,7 +30,7 @@ impl Worker {
         }
     }
 
-    /// Appends one batch, or each line of many.
+    /// Appends one batch, or several lines with `--each`.
     pub fn append(&mut self) {
         let target = self.choose_target();
         if self.chance(10) {
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    fn append_batch(&mut self, call: Call, target: &str, lines: Vec<Line>, operation: Option<String>) -> Done {
+    fn append_batch(&mut self, call: Call, target: &str, lines: Vec<Line>, operation: Option<String>) -> CommandRun {
         let done = self.run(call);
         if let Some(id) = &operation
             && !self.operations.iter().any(|known| known.id == *id)
@@ -94,9 +94,9 @@ impl Worker {
         self.round.history.events().appends.push(append);
     }
 
-    /// Appends each line of many, each acknowledged on its own.
+    /// Appends several lines, each of which is acknowledged separately.
     fn append_each(&mut self, target: &str) {
-        let many = if self.round.ground.is_small() { 400 } else { 40 };
+        let many = if self.round.directory.is_small() { 400 } else { 40 };
         let count = 1 + self.below(many);
         let lines: Vec<Line> = (0..count).map(|_| if self.chance(60) { self.equal() } else { self.tagged() }).collect();
         let mut call = Call::new(&["log", "append", "--session", target, "--each"]).input(text(&lines));
@@ -107,7 +107,7 @@ impl Worker {
         let places: Vec<_> = done.ran.answers().iter().filter_map(place).collect();
         if done.ran.code == Some(0) && places.len() != lines.len() {
             let what = format!("{} of {} lines were acknowledged, exit 0", places.len(), lines.len());
-            self.violation("acknowledged is there", what, &done, None);
+            self.violation("acknowledged writes are present", what, &done, None);
         }
         for (index, line) in lines.into_iter().enumerate() {
             let place = places.get(index).cloned();
@@ -128,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// Appends one unique line that is to survive a power cut. Returns the session that it is in.
+    /// Appends one unique line with durability `power`. Returns the session that it is in.
     pub fn append_power(&mut self, target: &str) -> Option<String> {
         let line = self.tagged();
         let call = Call::new(&["log", "append", "--session", target, "--durability", "power", "--line", &line]);
@@ -136,22 +136,22 @@ impl Worker {
         done.ran.answer().as_ref().and_then(place).map(|place| place.session)
     }
 
-    /// Tries an operation once more.
+    /// Retries an operation of unknown outcome.
     pub fn settle_one(&mut self, operation: &str, target: &str, lines: Vec<Line>) {
         let call = Call::new(&["log", "append", "--session", target, OPERATION, operation]).input(text(&lines));
         let done = self.append_batch(call, target, lines, Some(operation.to_owned()));
         if done.outcome() != Outcome::Done {
-            let what = "an operation with an unknown end cannot be finished".to_owned();
+            let what = "a retry of an operation of unknown outcome fails".to_owned();
             self.violation("one operation, one answer", what, &done, Some(target));
         }
     }
 
-    /// Tries an operation again: as it was, or with other content.
+    /// Retries an operation, with the same or with other content.
     pub fn retry(&mut self) {
         if self.operations.is_empty() {
             return self.append();
         }
-        // Mostly one of the last ones.
+        // Mostly a recent one.
         let recent = if self.chance(70) { 4 } else { usize::MAX };
         let back = self.below(self.operations.len().min(recent));
         let Operation { id, target, mut lines, .. } = self.operations[self.operations.len() - 1 - back].clone();
@@ -163,7 +163,7 @@ impl Worker {
     }
 }
 
-/// Lines as they are in a file.
+/// Returns the lines as the content of a file.
 pub fn text(lines: &[Line]) -> String {
     lines.iter().flat_map(|line| [&**line, "\n"]).collect()
 }

@@ -1,11 +1,11 @@
-//! Steps that copy the home, and hold the copy against what was acknowledged before.
+//! Steps that copy the home and check the copy against earlier acknowledgements.
 
 use super::command::{Binary, Call, Outcome};
 use super::history::{Append, Look, Span};
 use super::reads::lines_of;
-use super::worker::{Done, OPERATION, Worker, place};
+use super::worker::{CommandRun, OPERATION, Worker, place};
 
-/// Operations that are tried again in a copy.
+/// The number of operations that are retried in a copy.
 const RETRIES: usize = 8;
 
 impl Worker {
@@ -22,8 +22,8 @@ impl Worker {
         let _ = std::fs::remove_dir_all(directory);
     }
 
-    /// Tries operations again in the copy, then reads all of it.
-    fn look_at_copy(&mut self, backup: &Done, copy: &Binary) {
+    /// Retries operations in the copy, then reads all of it.
+    fn look_at_copy(&mut self, backup: &CommandRun, copy: &Binary) {
         let failed = backup.ran.answer().map(|answer| answer["failures"].clone()).unwrap_or_default();
         let reported = failed.as_array().into_iter().flatten();
         let reported = reported.filter_map(|failed| Some(failed["session_id"].as_str()?.to_owned())).collect();
@@ -46,8 +46,8 @@ impl Worker {
         self.diagnose(copy);
     }
 
-    /// Tries operations of all workers again. Only those of sessions that keep their id while they are there.
-    fn retry_in_copy(&mut self, backup: &Done, copy: &Binary) -> Vec<usize> {
+    /// Retries operations of all workers, but only on sessions that keep their id.
+    fn retry_in_copy(&mut self, backup: &CommandRun, copy: &Binary) -> Vec<usize> {
         let known: Vec<Append> = {
             let events = self.round.history.events();
             let appends = events.appends.iter().rev().filter(|append| {
@@ -78,7 +78,7 @@ impl Worker {
         retried
     }
 
-    /// Asks doctor; nothing may be damaged.
+    /// Runs `doctor`, which must find no damage.
     pub fn diagnose(&mut self, binary: &Binary) {
         let done = self.run_on(binary, &Call::new(&["doctor", "--deep"]));
         let verdict = done.ran.answer().map(|answer| answer["verdict"].as_str().unwrap_or_default().to_owned());

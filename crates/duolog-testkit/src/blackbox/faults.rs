@@ -1,4 +1,4 @@
-//! What can happen to a process while it works: killed, paused, slowed down, given a wrong clock.
+//! Faults of a process: killed, paused, slowed down, a wrong clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::random::Random;
 
-/// System calls at which a process can be paused or killed, and the highest call number that is tried for each.
+/// System calls at which a process can be paused or killed, and the highest call number for each.
 const CALLS: &[(&str, u64)] = &[
     ("flock", 24),
     ("openat", 40),
@@ -23,7 +23,7 @@ const CALLS: &[(&str, u64)] = &[
     ("sendto", 20),
 ];
 
-/// Shifts the wall clocks of a process by the milliseconds in `BLACKBOX_CLOCK_MS`. Monotonic clocks stay as they are.
+/// Shifts the wall clocks of a process by the milliseconds in `BLACKBOX_CLOCK_MS`. Monotonic clocks are not changed.
 const CLOCK_SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -67,14 +67,14 @@ time_t time(time_t *at) {
 }
 "#;
 
-/// What happens to one process.
+/// The fault of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// SIGKILL after a while.
+    /// SIGKILL after a delay.
     Kill(Duration),
-    /// SIGSTOP after a while, SIGCONT after another.
+    /// SIGSTOP after a delay, SIGCONT after another.
     Pause(Duration, Duration),
     /// SIGSTOP and SIGCONT in turn, so that the process advances in small steps.
     Stutter(Duration),
@@ -96,26 +96,26 @@ impl Fault {
     }
 }
 
-/// The means that this machine offers, found once.
+/// The programs for faults on this machine, found once.
 #[derive(Debug)]
-pub struct Means {
+pub struct FaultTools {
     clock_shim: Option<PathBuf>,
     strace: bool,
 }
 
-impl Means {
-    /// Builds the clock shim in `directory` and looks for strace.
+impl FaultTools {
+    /// Builds the clock shim in `directory` and checks for strace.
     pub fn find(directory: &Path) -> Self {
         let quiet = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
         let (source, library) = (directory.join("clock.c"), directory.join("clock.so"));
         let built = fs::write(&source, CLOCK_SHIM).is_ok()
             && quiet(Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).arg("-ldl"));
-        // A container may forbid tracing although the program is there.
+        // A container may forbid tracing although strace is installed.
         let strace = quiet(Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=flock", "true"]));
         Self { clock_shim: built.then_some(library), strace }
     }
 
-    /// What is missing, for the summary.
+    /// Returns what is missing, for the summary.
     pub fn missing(&self) -> Vec<&'static str> {
         let mut missing = Vec::new();
         if self.clock_shim.is_none() {
@@ -127,7 +127,7 @@ impl Means {
         missing
     }
 
-    /// The library that shifts clocks.
+    /// Returns the library that shifts clocks.
     pub fn clock_shim(&self) -> Option<&Path> {
         self.clock_shim.as_deref()
     }
@@ -156,7 +156,7 @@ impl Means {
         CALLS[usize::try_from(random.below(CALLS.len() as u64)).unwrap_or(0)]
     }
 
-    /// Chooses by how much the wall clock of a command is wrong.
+    /// Chooses the error of a command's wall clock.
     pub fn clock_jump(&self, random: &mut Random) -> Option<i64> {
         const JUMPS_MS: [i64; 6] = [-86_400_000, -3_600_000, -61_000, 61_000, 3_600_000, 86_400_000];
         (self.clock_shim.is_some() && random.below(100) < 8)

@@ -1,7 +1,7 @@
-//! What the workers did and saw in one round.
+//! The commands of all workers in one round, and what they read.
 //!
 //! Every command has a span of ticks: one tick is taken before its process starts, another after it ended. A command
-//! whose end is below the start of another happened before it; all else is concurrent.
+//! happened before another if its end is below the start of the other; all else is concurrent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::Outcome;
 use super::domain::shared::Facts;
 
-/// When a command ran.
+/// The ticks of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// A tick before its process started.
@@ -36,24 +36,24 @@ pub struct Step {
     pub worker: usize,
     /// Its number among the commands of the worker.
     pub number: usize,
-    /// When.
+    /// Its ticks.
     pub span: Span,
     /// The command line.
     pub text: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What it answered, shortened.
+    /// Its answer, shortened.
     pub answer: String,
 }
 
-/// Where an acknowledged batch ends.
+/// The position of an acknowledged batch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The session that the answer names.
+    /// The session in the answer.
     pub session: String,
     /// The epoch of its log.
     pub epoch: u64,
-    /// The position behind the last line.
+    /// The position after the last line.
     pub end: u64,
 }
 
@@ -62,19 +62,19 @@ pub struct Place {
 pub struct Append {
     /// The command.
     pub step: usize,
-    /// When.
+    /// Its ticks.
     pub span: Span,
-    /// The session as it was named: an id or a thread name.
+    /// The session in the command: an id or a name.
     pub target: String,
     /// The lines.
     pub lines: Vec<Line>,
     /// The operation id.
     pub operation: Option<String>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Where the lines are, as the answer says.
+    /// The position of the lines in the answer.
     pub place: Option<Place>,
-    /// Returns true if the lines came with a document that was imported, and not as one batch.
+    /// True if the lines came with an imported document, and not as one batch.
     pub imported: bool,
 }
 
@@ -83,30 +83,30 @@ pub struct Append {
 pub struct Delete {
     /// The command.
     pub step: usize,
-    /// When; with an operation id from the first attempt on.
+    /// Its ticks; with an operation id, from the first attempt on.
     pub span: Span,
-    /// The session as it was named.
+    /// The session in the command.
     pub target: String,
-    /// The session that was deleted, as the answer says.
+    /// The deleted session in the answer.
     pub session: Option<String>,
-    /// Returns true if the session goes too, not only its log.
-    pub whole: bool,
-    /// How it ended.
+    /// True if the session is deleted too, not only its log.
+    pub with_session: bool,
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// An attempt to make a session: new, or from a document.
+/// An attempt to create a session: new, or from a document.
 #[derive(Clone, Debug)]
 pub struct Create {
     /// The command.
     pub step: usize,
-    /// When.
+    /// Its ticks.
     pub span: Span,
-    /// The id that was asked for, or that the answer names.
+    /// The id in the command or in the answer.
     pub id: Option<String>,
-    /// The name that was asked for.
+    /// The name in the command.
     pub name: Option<String>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -115,79 +115,79 @@ pub struct Create {
 pub struct Rename {
     /// The command.
     pub step: usize,
-    /// When.
+    /// Its ticks.
     pub span: Span,
-    /// The session as it was named.
+    /// The session in the command.
     pub target: String,
-    /// The session that was renamed, as the answer says.
+    /// The renamed session in the answer.
     pub session: Option<String>,
     /// The new name.
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// All lines of a log as somebody read them.
+/// All lines of a log, as a command read them.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// The command.
     pub step: usize,
-    /// When the reading began, or for a copy when the copying began; and when it ended.
+    /// The ticks of the read, or of the backup for a copy.
     pub span: Span,
     /// The session.
     pub session: String,
-    /// How it was read.
+    /// The kind of the read.
     pub how: &'static str,
-    /// The lines of this tester, in their order.
+    /// The lines of this tester, in order.
     pub lines: Vec<Line>,
-    /// Operations that were tried again in the copy that is looked at, all acknowledged there.
+    /// Operations that were retried and acknowledged in the copy.
     pub retried: Vec<usize>,
 }
 
-/// A piece of a log that a follower was given.
+/// A range of a log that a follower received.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReadRange {
     /// The command.
     pub step: usize,
     /// The session.
     pub session: String,
     /// The epoch of its log.
     pub epoch: u64,
-    /// Where the piece begins.
+    /// The position of the first byte.
     pub from: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The sessions that a home or a copy of it has.
+/// The sessions of a home or of a copy.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// The command.
     pub step: usize,
-    /// When the reading or copying began and ended.
+    /// The ticks of the read, or of the backup for a copy.
     pub span: Span,
-    /// How it was read.
+    /// The kind of the read.
     pub how: &'static str,
     /// Ids and names.
     pub sessions: Vec<(String, Option<String>)>,
-    /// Sessions that the command itself reported as missing.
+    /// Sessions that the command reported as missing.
     pub reported: Vec<String>,
 }
 
-/// A rule that did not hold.
+/// A violation of a rule.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The rule.
     pub rule: &'static str,
     /// What was found.
     pub what: String,
-    /// The commands that it is about.
+    /// Its commands.
     pub steps: Vec<usize>,
-    /// The session that it is about.
+    /// Its session.
     pub session: Option<String>,
 }
 
-/// Everything of one round.
+/// The record of one round.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     /// Every command.
@@ -200,29 +200,29 @@ pub struct Events {
     pub creates: Vec<Create>,
     /// Renames.
     pub renames: Vec<Rename>,
-    /// Logs that were read whole.
+    /// Logs that were read completely.
     pub looks: Vec<Look>,
-    /// Sessions that were listed, all of them.
+    /// Complete lists of sessions.
     pub listings: Vec<Listing>,
-    /// Pieces of logs with their positions.
-    pub seen: Vec<Seen>,
-    /// Rules that were found broken on the way.
+    /// Ranges of logs with their positions.
+    pub seen: Vec<ReadRange>,
+    /// Violations that were found during the round.
     pub violations: Vec<Violation>,
-    /// What all workers share of runs, chats and schedules.
+    /// Records of shared runs, chats and schedules.
     pub facts: Facts,
-    /// Commands by noun and verb: done, refused, unknown.
+    /// Commands by noun and verb: acknowledged, refused, unknown.
     pub verbs: BTreeMap<String, [u64; 3]>,
 }
 
 impl Events {
-    /// The operation of an append, if every attempt under it had the same content: then a retry must be acknowledged.
+    /// Returns the operation of an append if every attempt had the same content: then a retry must be acknowledged.
     pub fn retriable<'a>(&self, append: &'a Append) -> Option<&'a str> {
         let operation = append.operation.as_deref()?;
         let mut attempts = self.appends.iter().filter(|other| other.operation.as_deref() == Some(operation));
         attempts.all(|other| other.lines == append.lines || other.outcome == Outcome::Refused).then_some(operation)
     }
 
-    /// The operation of an append whose end is unknown, if no other attempt under it was acknowledged.
+    /// Returns the operation of an append of unknown outcome if no other attempt was acknowledged.
     pub fn undecided<'a>(&self, append: &'a Append) -> Option<&'a str> {
         let operation = self.retriable(append)?;
         let mut attempts = self.appends.iter().filter(|other| other.operation.as_deref() == Some(operation));
@@ -231,7 +231,7 @@ impl Events {
     }
 }
 
-/// What all workers write to.
+/// The record that all workers write to.
 #[derive(Debug, Default)]
 pub struct History {
     ticks: AtomicU64,
@@ -244,18 +244,18 @@ impl History {
         self.ticks.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Lends the events.
+    /// Locks and returns the events.
     pub fn events(&self) -> MutexGuard<'_, Events> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a broken rule.
+    /// Records a violation.
     pub fn violation(&self, rule: &'static str, what: String, step: usize, session: Option<&str>) {
         let session = session.map(str::to_owned);
         self.events().violations.push(Violation { rule, what, steps: vec![step], session });
     }
 
-    /// Gives the events out, at the end of the round.
+    /// Takes the events at the end of the round.
     pub fn take(&self) -> Events {
         std::mem::take(&mut self.events())
     }

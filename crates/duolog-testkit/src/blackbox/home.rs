@@ -1,4 +1,4 @@
-//! Where a round lives: on the disk, in memory, or on a disk so small that it fills up.
+//! The directory of a round: on a real disk, in memory, or on a small disk that fills up.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 const BALLAST: &str = "ballast";
-/// What a small disk grows to when everything on it is to be read in peace.
+/// The final size of a small disk, so that everything on it can be read.
 const LARGE_BYTES: u64 = 256 << 20;
 
 /// The kind of disk that a round runs on.
@@ -19,20 +19,20 @@ pub enum Disk {
     Real,
     /// A file system in memory.
     Memory,
-    /// A file system of so many bytes.
+    /// A file system of this many bytes.
     Small(u64),
 }
 
 /// The directory of one round; removed with it unless it is kept.
 #[derive(Debug)]
-pub struct Ground {
+pub struct RoundDirectory {
     root: TempDir,
     mounted: bool,
     filled: AtomicU64,
 }
 
-impl Ground {
-    /// Makes the directory. A small disk that cannot be mounted becomes one in memory.
+impl RoundDirectory {
+    /// Creates the directory. If a small disk cannot be mounted, it is in memory.
     pub fn make(base: &Path, disk: Disk) -> (Self, Disk) {
         let memory = Path::new("/dev/shm");
         let base = if disk != Disk::Real && memory.is_dir() { memory } else { base };
@@ -45,12 +45,12 @@ impl Ground {
         (Self { root, mounted, filled: AtomicU64::new(0) }, disk)
     }
 
-    /// The home.
+    /// Returns the home.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("disk/home")
     }
 
-    /// A directory beside the home that never fills up.
+    /// Returns a directory next to the home that never fills up.
     pub fn scratch(&self) -> PathBuf {
         self.root.path().join("scratch")
     }
@@ -60,7 +60,7 @@ impl Ground {
         self.mounted
     }
 
-    /// How often the disk was filled.
+    /// Returns how often the disk was filled.
     pub fn filled(&self) -> u64 {
         self.filled.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl Ground {
         }
         self.filled.fetch_add(1, Ordering::Relaxed);
         let path = self.root.path().join("disk").join(BALLAST);
-        // There may be no room for the file itself.
+        // There may be no space for the file itself.
         let Ok(mut file) = File::options().create(true).append(true).open(path) else { return };
         for size in [65_536, 4096, 1] {
             let block = vec![0; size];
@@ -80,12 +80,12 @@ impl Ground {
         }
     }
 
-    /// Gives back what [`Ground::fill`] took.
+    /// Frees the space that [`RoundDirectory::fill`] took.
     pub fn free(&self) {
         let _ = fs::remove_file(self.root.path().join("disk").join(BALLAST));
     }
 
-    /// Makes a small disk large, so that nothing fails for want of room any more.
+    /// Enlarges a small disk, so that no command fails because it is full.
     pub fn enlarge(&self) {
         self.free();
         if self.mounted {
@@ -94,7 +94,7 @@ impl Ground {
         }
     }
 
-    /// Leaves a copy of everything in `base`, and says where.
+    /// Copies everything to `base` and returns the path.
     pub fn keep(&self, base: &Path) -> io::Result<PathBuf> {
         self.free();
         let kept = tempfile::Builder::new().prefix("duolog-blackbox-kept-").tempdir_in(base)?.keep();
@@ -103,7 +103,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for RoundDirectory {
     fn drop(&mut self) {
         if self.mounted {
             let _ = Command::new("umount").arg("-l").arg(self.root.path().join("disk")).output();

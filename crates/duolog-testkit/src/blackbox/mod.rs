@@ -1,10 +1,9 @@
-//! The black-box random tester: the real binary, driven by random commands from many processes at once.
+//! The black-box test: many processes run random commands of the real binary at the same time.
 //!
-//! Workers run commands side by side, and some of the processes are killed, paused, slowed down, given a wrong clock or
-//! a full disk. What they answered is held against a simple model: acknowledged means there, once; refused means that
-//! nothing changed; nobody else's data is touched. What is not the log is held against a small model per noun
-//! ([`domain`]). A seed decides what each worker does, step by step; what the scheduler does is its own affair, so a seed
-//! makes a finding likely again, not certain.
+//! Some processes are killed, paused, slowed down, or get a wrong clock or a full disk. Every answer is checked against
+//! a simple model: an acknowledged write is there once; a refused command changed nothing; no other data changed. Each
+//! noun besides the log has its own small model ([`domain`]). The seed decides every step of every worker, but not the
+//! scheduling, so a seed makes it likely, not certain, to see a violation again.
 
 mod appends;
 mod command;
@@ -31,10 +30,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use command::{Binary, Call, Outcome, Ran};
-use faults::Means;
+use command::{Binary, Call, CommandOutput, Outcome};
+use faults::FaultTools;
 use history::Violation;
-use home::{Disk, Ground};
+use home::{Disk, RoundDirectory};
 use worker::{Round, Worker};
 
 pub use domain::Group;
@@ -43,21 +42,21 @@ pub use report::summary;
 use crate::postgres::{Access, Database};
 use crate::random::{Random, mix};
 
-/// What the workers do.
+/// The commands that the workers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Logs and sessions.
     Logs,
     /// Everything.
     All,
-    /// Only appends, deletions and creations under the same few names, as fast as they can.
+    /// Only appends, deletions and creations of the same few names, as fast as possible.
     Race,
     /// Only the nouns of one group.
     Only(Group),
 }
 
 impl Profile {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     pub fn named(name: &str) -> Option<Self> {
         let group = Group::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, group)| Self::Only(group));
         match name {
@@ -68,7 +67,7 @@ impl Profile {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -79,69 +78,69 @@ impl Profile {
     }
 }
 
-/// So many runs may run at once that the limit does not matter.
+/// A limit on running runs that is never reached.
 const MANY_SLOTS: usize = 100_000;
 
-/// How to run it.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Decides what the workers do.
+    /// The seed of the random commands.
     pub seed: u64,
-    /// The most rounds.
+    /// The maximum number of rounds.
     pub rounds: u32,
-    /// No round begins after this time.
+    /// No round starts after this time.
     pub time: Option<Duration>,
-    /// Workers.
+    /// The number of workers.
     pub processes: usize,
-    /// Commands of each worker in a round.
+    /// The number of commands per worker and round.
     pub steps: usize,
-    /// What they do.
+    /// The commands of the workers.
     pub profile: Profile,
     /// The binary.
     pub binary: PathBuf,
-    /// A PostgreSQL in which every round makes a database; `None` for SQLite in the home.
+    /// A PostgreSQL server in which every round creates a database; `None` for SQLite in the home.
     pub store: Option<Access>,
-    /// Where homes are made.
+    /// The directory for homes.
     pub directory: PathBuf,
-    /// A rule that is removed in the binary, which was built for tests.
+    /// A rule to remove in the binary, which must be a test build.
     pub mutant: Option<String>,
-    /// Keep the home of a round that failed.
+    /// Keep the home of a failed round.
     pub keep: bool,
-    /// Go on after a round that failed.
+    /// Continue after a failed round.
     pub keep_going: bool,
 }
 
-/// What was done and what came of it.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Rounds that held.
+    /// Passed rounds.
     pub passed: u32,
-    /// Rounds that did not.
+    /// Failed rounds.
     pub failed: u32,
-    /// Commands by noun and verb: done, refused, unknown.
+    /// Commands by noun and verb: acknowledged, refused, unknown.
     pub verbs: BTreeMap<String, [u64; 3]>,
-    /// Lines that were acknowledged.
+    /// Acknowledged lines.
     pub lines: u64,
-    /// Lines that were acknowledged and are not there, or not at a place of their own.
+    /// Acknowledged lines that are missing or share their position with others.
     pub lost: u64,
-    /// Processes that were to be killed.
+    /// Processes with a planned kill.
     pub kills: u64,
     /// Processes that were paused or slowed down.
     pub pauses: u64,
     /// Processes with a wrong clock.
     pub clock_jumps: u64,
-    /// Times that a disk was filled.
+    /// How often a disk was filled.
     pub disks_filled: u64,
-    /// Rules that did not hold, and how often.
+    /// Violated rules, and how often.
     pub broken: BTreeMap<&'static str, u64>,
-    /// When each rule was first broken.
+    /// The time of the first violation of each rule.
     pub first: BTreeMap<&'static str, Duration>,
-    /// What this machine cannot do.
+    /// Programs for faults that this machine lacks.
     pub missing: Vec<&'static str>,
 }
 
 impl Tally {
-    fn count(&mut self, call: &Call, ran: &Ran) {
+    fn count(&mut self, call: &Call, ran: &CommandOutput) {
         self.kills += u64::from(call.fault.kills() && ran.code.is_none());
         self.pauses += u64::from(call.fault.pauses());
         self.clock_jumps += u64::from(call.clock_ms.is_some());
@@ -153,23 +152,23 @@ impl Tally {
         self.clock_jumps += other.clock_jumps;
     }
 
-    /// All commands: done, refused, unknown.
+    /// Returns the number of commands: acknowledged, refused, unknown.
     pub fn commands(&self) -> [u64; 3] {
         self.verbs.values().fold([0; 3], |sum, counts| [0, 1, 2].map(|index| sum[index] + counts[index]))
     }
 }
 
-/// Runs rounds until one fails, or time or rounds are over. Each line for people goes to `say`.
+/// Runs rounds until one fails, or until the time or the rounds are used up. Passes each line of output to `say`.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Tally {
     let tools = tempfile::tempdir().expect("a directory");
-    let means = Arc::new(Means::find(tools.path()));
-    let mut tally = Tally { missing: means.missing(), ..Tally::default() };
+    let fault_tools = Arc::new(FaultTools::find(tools.path()));
+    let mut tally = Tally { missing: fault_tools.missing(), ..Tally::default() };
     let begun = Instant::now();
     for number in 0..options.rounds {
         if options.time.is_some_and(|time| begun.elapsed() >= time) {
             break;
         }
-        let violations = round(options, number, &means, &mut tally, say);
+        let violations = round(options, number, &fault_tools, &mut tally, say);
         if violations.is_empty() {
             tally.passed += 1;
             continue;
@@ -190,26 +189,26 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Tally {
 fn round(
     options: &Options,
     number: u32,
-    means: &Arc<Means>,
+    fault_tools: &Arc<FaultTools>,
     tally: &mut Tally,
     say: &mut dyn FnMut(&str),
 ) -> Vec<Violation> {
     let seed = mix(options.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9));
     let mut random = Random::new(seed);
     let disk = choose_disk(options, &mut random);
-    let (ground, disk) = Ground::make(&options.directory, disk);
+    let (directory, disk) = RoundDirectory::make(&options.directory, disk);
     let database = options.store.as_ref().map(|access| access.create_database().expect("a database"));
     let binary = Binary {
         path: options.binary.clone(),
-        home: ground.home(),
+        home: directory.home(),
         store: database.as_ref().map(Database::url),
-        scratch: ground.scratch(),
+        scratch: directory.scratch(),
         mutant: options.mutant.clone(),
     };
     let shared = Arc::new(Round {
         history: history::History::default(),
-        ground,
-        means: Arc::clone(means),
+        directory,
+        fault_tools: Arc::clone(fault_tools),
         workers: options.processes,
         profile: options.profile,
         number,
@@ -235,7 +234,7 @@ fn round(
     lead.finish();
     let events = shared.history.take();
     let violations = rules::check(&events);
-    tally.disks_filled += shared.ground.filled();
+    tally.disks_filled += shared.directory.filled();
     for (verb, counts) in &events.verbs {
         let sum = tally.verbs.entry(verb.clone()).or_default();
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -243,12 +242,12 @@ fn round(
     let acknowledged = events.appends.iter().filter(|append| append.outcome == Outcome::Done && !append.imported);
     tally.lines += acknowledged.map(|append| append.lines.len() as u64).sum::<u64>();
     if !violations.is_empty() {
-        report::tell(options, number, disk, &events, &violations, say);
+        report::print(options, number, disk, &events, &violations, say);
         if options.keep {
-            let kept = shared.ground.keep(&options.directory);
+            let kept = shared.directory.keep(&options.directory);
             say(&kept.map_or_else(
                 |error| format!("cannot keep the home: {error}"),
-                |path| format!("the home is kept in {}", path.display()),
+                |path| format!("kept the home in {}", path.display()),
             ));
         }
     }
@@ -257,7 +256,7 @@ fn round(
 
 fn choose_disk(options: &Options, random: &mut Random) -> Disk {
     match random.below(10) {
-        // On a server the state is elsewhere; the logs alone take little room.
+        // With a server only the logs are on the disk, and they need little space.
         0..3 if options.profile != Profile::Race && options.store.is_some() => {
             Disk::Small(200_000 + random.below(400_000))
         }
@@ -267,7 +266,7 @@ fn choose_disk(options: &Options, random: &mut Random) -> Disk {
     }
 }
 
-/// Runs that may run at once: few where the queue is looked at, and where a round is about it.
+/// Chooses the limit on running runs: low for the queue profile and for some rounds.
 fn choose_slots(profile: Profile, random: &mut Random) -> usize {
     let few = match profile {
         Profile::Only(Group::Queue) => true,
@@ -278,10 +277,10 @@ fn choose_slots(profile: Profile, random: &mut Random) -> usize {
 }
 
 impl Worker {
-    /// Makes the home and the sessions that are always there.
+    /// Creates the home and the sessions that always exist.
     fn prepare(&mut self) {
         self.faulty = false;
-        self.run_calmly(&Call::new(&["init"]));
+        self.run_clean(&Call::new(&["init"]));
         let config = domain::shared::config(self.round.slots, self.round.workers);
         std::fs::write(self.binary.home.join("config/duolog.toml"), config).expect("the configuration");
         self.first_tick();
@@ -316,7 +315,7 @@ impl Worker {
         }
     }
 
-    /// One random step.
+    /// Runs one random step.
     fn step(&mut self) {
         match self.below(100) {
             0..42 => self.append(),
@@ -338,16 +337,16 @@ impl Worker {
         }
     }
 
-    /// Fills a small disk, and gives the room back a few steps later.
+    /// Fills a small disk, and frees the space a few steps later.
     fn fill_disk(&mut self) {
-        let ground = Arc::clone(&self.round);
-        if !ground.ground.is_small() {
+        let round = Arc::clone(&self.round);
+        if !round.directory.is_small() {
             return self.append();
         }
-        ground.ground.fill();
+        round.directory.fill();
         for _ in 0..=self.below(4) {
             self.append();
         }
-        ground.ground.free();
+        round.directory.free();
     }
 }

@@ -1,29 +1,29 @@
-//! What must and what may be there, as far as the history tells.
+//! What must and what may be in the logs, according to the history.
 //!
-//! Acknowledged means there, once. Refused means that nothing changed. An unknown outcome may be either, until a retry
-//! under the same operation id decides it. What is concurrent may have happened in either order.
+//! An acknowledged batch is there once. A refused one is not there. One of unknown outcome may be either, until a retry
+//! with the same operation id decides it. Concurrent commands may have happened in either order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::command::Outcome;
 use super::history::{Append, Delete, Events, Line, Look, Place, Span};
 
-/// One batch that was appended once, or perhaps: all attempts under one operation id are one.
+/// One batch that was or may have been appended; all attempts with one operation id are one batch.
 #[derive(Clone, Debug)]
 pub struct Effect<'a> {
     /// From the first attempt to the first acknowledgement, or to the end of the last attempt.
     pub span: Span,
-    /// The session that the acknowledgement names.
+    /// The session in the acknowledgement.
     pub session: Option<&'a str>,
-    /// The session as it was named.
+    /// The session in the command.
     pub target: &'a str,
-    /// Sessions that other acknowledgements of the same operation name.
+    /// Sessions in other acknowledgements of the same operation.
     except: Vec<&'a str>,
     /// The lines.
     pub lines: &'a [Line],
-    /// Where they are.
+    /// Their position.
     pub place: Option<&'a Place>,
-    /// Returns true if they came with a document.
+    /// True if they came with an imported document.
     pub imported: bool,
     /// The commands.
     pub steps: Vec<usize>,
@@ -36,10 +36,10 @@ impl Effect<'_> {
     }
 }
 
-/// The history, ready to be asked.
+/// The history, prepared for queries.
 #[derive(Debug)]
 pub struct Model<'a> {
-    /// What it is about.
+    /// The history.
     pub events: &'a Events,
     /// Every batch.
     pub effects: Vec<Effect<'a>>,
@@ -47,7 +47,7 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Puts the attempts under one operation id together, and finds by which names each session went.
+    /// Combines the attempts with one operation id, and finds the names of each session.
     pub fn new(events: &'a Events) -> Self {
         let mut names: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         let mut note = |session: &'a str, name: &'a str| names.entry(session).or_default().insert(name);
@@ -71,7 +71,7 @@ impl<'a> Model<'a> {
                 note(session, &rename.name);
             }
         }
-        // A rename whose end is unknown may have given its name to any session that went by the old one.
+        // A rename of unknown outcome may have given its name to any session that had the old one.
         for rename in events.renames.iter().filter(|rename| rename.outcome == Outcome::Unknown) {
             for (session, names) in &mut names {
                 if *session == rename.target || names.contains(rename.target.as_str()) {
@@ -84,7 +84,7 @@ impl<'a> Model<'a> {
         model
     }
 
-    /// Returns true if `target` may have meant the session at some time.
+    /// Returns true if `target` may have been the session at some time.
     pub fn may_mean(&self, target: &str, session: &str) -> bool {
         target == session || self.names.get(session).is_some_and(|names| names.contains(target))
     }
@@ -97,7 +97,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The deletions that may have removed the log of the session.
+    /// Returns the deletions that may have removed the log of the session.
     pub fn deletes_of<'s>(&'s self, session: &'s str) -> impl Iterator<Item = &'a Delete> + 's {
         self.events.deletes.iter().filter(move |delete| match delete.outcome {
             Outcome::Done => delete.session.as_deref() == Some(session),
@@ -106,20 +106,20 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Returns true if nothing that began before `until` can have deleted the lines of an effect.
+    /// Returns true if no deletion that started before `until` can have removed the lines of an effect.
     pub fn must_stay(&self, effect: &Effect<'_>, session: &str, until: u64) -> bool {
         effect.session == Some(session)
             && self.deletes_of(session).all(|delete| delete.span.before(effect.span) || delete.span.start >= until)
     }
 
-    /// Returns true if an acknowledged deletion lies between the effect and the look.
+    /// Returns true if a deletion was acknowledged between the effect and the look.
     fn is_gone(&self, effect: &Effect<'_>, session: &str, look: Span) -> bool {
         self.deletes_of(session).any(|delete| {
             delete.outcome == Outcome::Done && effect.span.before(delete.span) && delete.span.before(look)
         })
     }
 
-    /// How often each line must and may be in a log that was looked at.
+    /// Returns how often each line must and may be in a log.
     pub fn bounds(&self, look: &Look) -> BTreeMap<Line, Bounds> {
         let mut bounds: BTreeMap<Line, Bounds> = BTreeMap::new();
         for effect in self.effects.iter().filter(|effect| self.may_be_in(effect, &look.session)) {
@@ -140,7 +140,7 @@ impl<'a> Model<'a> {
         bounds
     }
 
-    /// When the session may have been made: by a creation, or by an append that found none.
+    /// Returns when the session may have been created: by a creation, or by an append to an unknown name.
     pub fn made<'s>(&'s self, session: &'s str) -> impl Iterator<Item = Span> + 's {
         let creates = self.events.creates.iter().filter(move |create| {
             let same = match &create.id {
@@ -154,7 +154,7 @@ impl<'a> Model<'a> {
         creates.map(|create| create.span).chain(appends.map(|effect| effect.span))
     }
 
-    /// The commands that made the session, or used it when it was there, and were acknowledged.
+    /// Returns the acknowledged commands that created the session or used it.
     pub fn made_surely<'s>(&'s self, session: &'s str) -> impl Iterator<Item = (usize, Span)> + 's {
         let creates = self.events.creates.iter();
         let creates = creates
@@ -164,7 +164,7 @@ impl<'a> Model<'a> {
         creates.chain(appends.map(|effect| (effect.steps[0], effect.span)))
     }
 
-    /// Every session that was ever named in an answer.
+    /// Returns every session that was in an answer.
     pub fn sessions(&self) -> BTreeSet<&'a str> {
         let appended = self.effects.iter().filter_map(|effect| effect.session);
         let created = self.events.creates.iter().filter(|create| create.outcome == Outcome::Done);
@@ -172,12 +172,12 @@ impl<'a> Model<'a> {
     }
 }
 
-/// How often a line must and may be there.
+/// How often a line must and may be in a log.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// At least.
+    /// The minimum.
     pub must: usize,
-    /// At most.
+    /// The maximum.
     pub may: usize,
     /// The commands that appended it.
     pub steps: Vec<usize>,
@@ -206,17 +206,17 @@ impl<'a> Model<'a> {
         effects
     }
 
-    /// The effects of all attempts under one operation id with one content: one in each session that an answer names,
-    /// and one more that may be in another if an attempt has an unknown end. An operation goes with its session: where
-    /// that may have been deleted between the attempts, each place that was answered is an effect, and so is each
-    /// attempt with an unknown end.
+    /// Returns the effects of all attempts with one operation id and one content: one in each session of an answer, and
+    /// one more that may be in another session if an attempt has an unknown outcome. An operation is deleted with its
+    /// session: if that may have happened between the attempts, each answered position is an effect, and so is each
+    /// attempt of unknown outcome.
     fn operation(&self, attempts: &[&'a Append]) -> Vec<Effect<'a>> {
         let Some(first) = attempts.first() else { return Vec::new() };
         let start = attempts.iter().map(|append| append.span.start).min().unwrap_or(0);
-        let whole = Span { start, end: attempts.iter().map(|append| append.span.end).max().unwrap_or(0) };
+        let attempts_span = Span { start, end: attempts.iter().map(|append| append.span.end).max().unwrap_or(0) };
         let deleted = |session: &str| {
             let mut deletes = self.deletes_of(session);
-            deletes.any(|delete| !delete.span.before(whole) && !whole.before(delete.span))
+            deletes.any(|delete| !delete.span.before(attempts_span) && !attempts_span.before(delete.span))
         };
         let mut acknowledged: BTreeMap<(&'a str, Option<&'a Place>), &'a Append> = BTreeMap::new();
         let mut remade = false;
@@ -225,7 +225,7 @@ impl<'a> Model<'a> {
             let apart = deleted(&place.session);
             remade |= apart;
             let chosen = acknowledged.entry((&place.session, apart.then_some(place))).or_insert(attempt);
-            // The first acknowledgement says when it was done at the latest; unless it may have been done again.
+            // The first acknowledgement is the latest time of the append, unless it may have been appended again.
             if (attempt.span.end < chosen.span.end) != apart {
                 *chosen = attempt;
             }

@@ -1,10 +1,10 @@
-//! Steps that must be refused, and must then have changed nothing.
+//! Steps that must be refused and must change nothing.
 
 use super::command::{Call, Outcome};
 use super::worker::{OPERATION, Worker};
 
 impl Worker {
-    /// Looks at the own session, gives a command that must be refused, and looks again.
+    /// Reads this worker's session, runs a command that must be refused, and reads it again.
     pub fn probe(&mut self) {
         let own = self.own();
         let Some(before) = self.snapshot(&own) else { return };
@@ -19,7 +19,7 @@ impl Worker {
             6 => {
                 let last = self.operations.iter().rev().find(|operation| operation.target == own).cloned();
                 let Some(operation) = last else { return };
-                // Calmly, and twice: the first may still have had to do the work.
+                // Without faults, and twice: the first attempt may still have to append.
                 let words = ["log", "append", "--session", &own, OPERATION, &operation.id];
                 let call =
                     operation.lines.iter().fold(Call::new(&words), |call, line| call.word("--line").word(&**line));
@@ -27,28 +27,28 @@ impl Worker {
             }
             _ => {
                 let file = self.fresh("exists.json").display().to_string();
-                let done = self.run_calmly(&Call::new(&["sessions", "export", &own, "--output", &file]));
+                let done = self.run_clean(&Call::new(&["sessions", "export", &own, "--output", &file]));
                 if done.outcome() != Outcome::Done {
                     return;
                 }
                 Call::new(&["sessions", "import", &file])
             }
         };
-        let done = self.run_calmly(&call);
+        let done = self.run_clean(&call);
         if done.outcome() == Outcome::Done {
-            self.violation("what is wrong is refused", "it was acknowledged".to_owned(), &done, Some(&own));
+            self.violation("invalid commands are refused", "it was acknowledged".to_owned(), &done, Some(&own));
         }
         let after = self.snapshot(&own);
         if after.as_ref().is_some_and(|after| *after != before) {
             let what = format!("before: {before:?}, after: {after:?}");
-            self.violation("refused changes nothing", what, &done, Some(&own));
+            self.violation("refused commands change nothing", what, &done, Some(&own));
         }
     }
 
-    /// An operation that is done is not done again, however often it is asked.
+    /// A completed operation has no effect when it is repeated.
     fn probe_repeat(&mut self, own: &str, call: &Call) {
-        // Its session may have been made anew since: then it is done here for the first time, or refused.
-        let first = self.run_calmly(call);
+        // Its session may have been created again since: then it is appended for the first time, or refused.
+        let first = self.run_clean(call);
         let answer = first.ran.answer().as_ref().and_then(super::worker::place);
         let target = own.to_owned();
         if first.outcome() != Outcome::Refused {
@@ -68,11 +68,11 @@ impl Worker {
             });
         }
         let Some(before) = self.snapshot(own) else { return };
-        let second = self.run_calmly(call);
+        let second = self.run_clean(call);
         let after = self.snapshot(own);
         if after.as_ref().is_some_and(|after| after.1 != before.1) {
             let what = format!("before: {before:?}, after: {after:?}");
-            self.violation("there once", what, &second, Some(own));
+            self.violation("present once", what, &second, Some(own));
         }
         let both = first.outcome() == Outcome::Done && second.outcome() == Outcome::Done;
         if both && second.ran.answer().as_ref().and_then(super::worker::place) != answer {
@@ -81,10 +81,10 @@ impl Worker {
         }
     }
 
-    /// What is known of a session: its row, and its log.
+    /// Returns the row and the log of a session.
     fn snapshot(&mut self, session: &str) -> Option<(String, String)> {
-        let show = self.run_calmly(&Call::new(&["sessions", "show", session]));
-        let cat = self.run_calmly(&Call::new(&["log", "cat", session]));
+        let show = self.run_clean(&Call::new(&["sessions", "show", session]));
+        let cat = self.run_clean(&Call::new(&["log", "cat", session]));
         if show.ran.code != Some(0) || cat.ran.code != Some(0) {
             return None;
         }

@@ -1,11 +1,11 @@
-//! Only the race of append, delete and re-create under the same few names.
+//! The race of append, delete and create on the same few names.
 
 use super::command::Call;
 use super::reads::lines_of;
 use super::worker::Worker;
 
 impl Worker {
-    /// One step of the race.
+    /// Runs one step of the race.
     pub fn race(&mut self) {
         let name = format!("race-{}", self.below(2));
         match self.below(10) {
@@ -20,7 +20,7 @@ impl Worker {
         }
     }
 
-    /// Reads the log that was just appended to: it is gone only with its session.
+    /// Reads the log after an append: it may be missing only if its session was deleted.
     fn look_back(&mut self, session: &str) {
         let done = self.run(Call::new(&["log", "cat", session]));
         match done.ran.code {

@@ -1,16 +1,16 @@
-//! Steps that read: whole logs, documents, lists, searches, and followers that go on where they stopped.
+//! Steps that read: complete logs, documents, lists, searches, and followers that resume from their cursors.
 
 use serde_json::Value;
 
 use super::command::{Binary, Call, Outcome};
-use super::history::{Line, Listing, Look, Seen, Span};
-use super::worker::{Done, Worker, cursor, own_lines};
+use super::history::{Line, Listing, Look, ReadRange, Span};
+use super::worker::{CommandRun, Worker, cursor, own_lines};
 
-/// The most sessions that one page has.
+/// The maximum page size.
 const PAGE: &str = "200";
 
 impl Worker {
-    /// A session whose id is never the name of another: only its owner deletes it, or nobody.
+    /// Chooses a session whose id is never the name of another: only its owner deletes it, or no worker does.
     fn choose_readable(&mut self) -> String {
         match self.below(3) {
             0 => format!("stable-{}", self.below(2)),
@@ -19,7 +19,7 @@ impl Worker {
         }
     }
 
-    /// Reads a whole log.
+    /// Reads a complete log.
     pub fn cat(&mut self) {
         let session = self.choose_readable();
         let done = self.run(Call::new(&["log", "cat", &session]));
@@ -28,13 +28,13 @@ impl Worker {
         }
     }
 
-    /// Notes what a log had.
-    pub fn note_look(&self, done: &Done, span: Span, session: &str, how: &'static str, lines: Vec<Line>) {
+    /// Records the lines of a log.
+    pub fn note_look(&self, done: &CommandRun, span: Span, session: &str, how: &'static str, lines: Vec<Line>) {
         let look = Look { step: done.step, span, session: session.to_owned(), how, lines, retried: Vec::new() };
         self.round.history.events().looks.push(look);
     }
 
-    /// Reads a session as a document; the document says which session it is of.
+    /// Exports a session; the document contains its id.
     pub fn export(&mut self) {
         let target = match self.below(3) {
             0 => format!("race-{}", self.below(3)),
@@ -47,12 +47,12 @@ impl Worker {
         }
         match serde_json::from_slice(&done.ran.stdout) {
             Ok(document) => self.look_at_document(&done, &document),
-            Err(error) => self.violation("a document is whole", error.to_string(), &done, None),
+            Err(error) => self.violation("an exported document is complete", error.to_string(), &done, None),
         }
     }
 
-    /// Notes what a document had.
-    pub fn look_at_document(&self, done: &Done, document: &Value) {
+    /// Records the lines of a document.
+    pub fn look_at_document(&self, done: &CommandRun, document: &Value) {
         let Some(session) = document["session"]["id"].as_str() else { return };
         let lines = document["log"].as_array().into_iter().flatten().filter_map(Value::as_str);
         self.note_look(done, done.span, session, "sessions export", own_lines(lines));
@@ -65,8 +65,8 @@ impl Worker {
         }
     }
 
-    /// Reads the list of sessions to its end: without faults in a copy, otherwise as any command.
-    pub fn list_pages(&mut self, copy: Option<&Binary>) -> Option<(Done, Span, Vec<Value>)> {
+    /// Reads the list of sessions to its end: without faults in a copy, with faults otherwise.
+    pub fn list_pages(&mut self, copy: Option<&Binary>) -> Option<(CommandRun, Span, Vec<Value>)> {
         let (mut rows, mut first, mut after) = (Vec::new(), None, None::<String>);
         loop {
             let call = Call::new(&["sessions", "list", "--limit", PAGE]);
@@ -86,14 +86,21 @@ impl Worker {
         }
     }
 
-    /// Notes which sessions there were.
-    pub fn note_listing(&self, done: &Done, span: Span, how: &'static str, rows: &[Value], reported: Vec<String>) {
+    /// Records the listed sessions.
+    pub fn note_listing(
+        &self,
+        done: &CommandRun,
+        span: Span,
+        how: &'static str,
+        rows: &[Value],
+        reported: Vec<String>,
+    ) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let sessions = rows.iter().filter_map(|row| Some((text(&row["id"])?, text(&row["name"])))).collect();
         self.round.history.events().listings.push(Listing { step: done.step, span, how, sessions, reported });
     }
 
-    /// Goes on reading a log where the last reading stopped: each line once, or a reset.
+    /// Resumes reading a log from the last cursor: it must get each line once, or a reset.
     pub fn follow(&mut self) {
         let session = self.choose_readable();
         let Some(&(epoch, position)) = self.cursors.get(&session) else {
@@ -106,8 +113,8 @@ impl Worker {
         let from = format!("{epoch}:{position}");
         let done = self.run(Call::new(&["log", "tail", &session, "--from", &from, "--show-cursor"]));
         if done.ran.code == Some(2) {
-            let what = format!("the cursor {from} is refused");
-            self.violation("a cursor is good for ever", what, &done, Some(&session));
+            let what = format!("cursor {from} is refused");
+            self.violation("cursors stay valid", what, &done, Some(&session));
             self.cursors.remove(&session);
         }
         let Some(next) = shown_cursor(&done.ran.stderr).filter(|_| done.ran.code == Some(0)) else { return };
@@ -123,8 +130,8 @@ impl Worker {
         };
         let length = done.ran.stdout.len() as u64;
         if begin.0 != next.0 || begin.1 + length != next.1 {
-            let what = format!("{length} bytes from {begin:?}, and the next cursor is {next:?}");
-            self.violation("each line once", what, &done, Some(&session));
+            let what = format!("{length} bytes from {begin:?}, but the next cursor is {next:?}");
+            self.violation("a follower gets each line once", what, &done, Some(&session));
         }
         if !resets.is_empty() && begin.0 == epoch {
             let what = format!("a reset from {from} within the same epoch, to {begin:?}");
@@ -132,11 +139,11 @@ impl Worker {
         }
         let bytes = done.ran.stdout.clone();
         self.cursors.insert(session.clone(), next);
-        let seen = Seen { step: done.step, session, epoch: begin.0, from: begin.1, bytes };
+        let seen = ReadRange { step: done.step, session, epoch: begin.0, from: begin.1, bytes };
         self.round.history.events().seen.push(seen);
     }
 
-    /// Commands that must not fail, and whose answers are held against nothing here.
+    /// Runs commands that must not fail, and whose answers are not checked here.
     pub fn look_around(&mut self) {
         let session = self.choose_readable();
         let call = match self.below(8) {
@@ -152,7 +159,7 @@ impl Worker {
         self.run(call);
     }
 
-    /// Mends a log that has nothing to mend, or rebuilds what is derived.
+    /// Repairs a log that needs no repair, or rebuilds derived rows.
     pub fn maintain(&mut self) {
         let call = match self.below(8) {
             0..4 => Call::new(&["log", "repair", &self.choose_readable()]),
@@ -165,18 +172,18 @@ impl Worker {
     }
 }
 
-/// The lines of this tester in what `log cat` printed.
+/// Returns the lines of this tester in the output of `log cat`.
 pub fn lines_of(bytes: &[u8]) -> Vec<Line> {
     own_lines(String::from_utf8_lossy(bytes).lines())
 }
 
-/// The cursor that `--show-cursor` gave.
+/// Returns the cursor that `--show-cursor` printed.
 fn shown_cursor(stderr: &str) -> Option<(u64, u64)> {
     let line = stderr.lines().rev().find(|line| line.contains("cursor") && !line.contains("reset"))?;
     last_cursor(line)
 }
 
-/// The last cursor in a line of text.
+/// Returns the last cursor in a line of text.
 fn last_cursor(line: &str) -> Option<(u64, u64)> {
     line.split([' ', ',', ';', '(', ')']).filter_map(|word| cursor(word.trim_end_matches('.'))).next_back()
 }

@@ -1,4 +1,4 @@
-//! What people are told: the summary, and every violation with the commands around it.
+//! The output: the summary, and every violation with the commands around it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use super::history::{Events, Step, Violation};
 use super::home::Disk;
 use super::{Options, Tally};
 
-/// Violations of one rule that are told in full; the others are counted.
-const TOLD: usize = 2;
-/// Commands that are shown for one violation.
+/// The number of violations of one rule that are printed in full; the others are counted.
+const SHOWN_MAX: usize = 2;
+/// The number of commands that are printed for one violation.
 const STEPS: usize = 30;
 /// Commands that only read.
 const READS: [&str; 18] = [
@@ -32,8 +32,8 @@ const READS: [&str; 18] = [
     "schedules runs",
 ];
 
-/// Tells of the violations of a round.
-pub fn tell(
+/// Prints the violations of a round.
+pub fn print(
     options: &Options,
     number: u32,
     disk: Disk,
@@ -42,7 +42,7 @@ pub fn tell(
     say: &mut dyn FnMut(&str),
 ) {
     say(&format!(
-        "VIOLATED in round {number} on {disk:?}: {} times; repeat with: duolog-blackbox --profile {} --seed {} --rounds {} --processes {} --steps {}",
+        "FAILED round {number} on {disk:?}: {} violations; repeat with: duolog-blackbox --profile {} --seed {} --rounds {} --processes {} --steps {}",
         violations.len(),
         options.profile.name(),
         options.seed,
@@ -50,17 +50,17 @@ pub fn tell(
         options.processes,
         options.steps
     ));
-    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for violation in violations {
-        let told = told.entry(violation.rule).or_default();
-        *told += 1;
-        if *told > TOLD {
+        let count = counts.entry(violation.rule).or_default();
+        *count += 1;
+        if *count > SHOWN_MAX {
             continue;
         }
         say(&format!("  rule: {}", violation.rule));
         say(&format!("    {}", violation.what.chars().take(1_500).collect::<String>()));
         let marked: BTreeSet<usize> = violation.steps.iter().copied().collect();
-        // What else changed the object, as far as the commands and the answers name it.
+        // Other commands that changed the object, as far as commands and answers name it.
         let changes = |text: &str| !READS.iter().any(|read| text.contains(read));
         let around = violation.session.iter().flat_map(|session| {
             let mentions =
@@ -75,7 +75,7 @@ pub fn tell(
         shown.dedup();
         let left_out = shown.len().saturating_sub(STEPS);
         if left_out > 0 {
-            say(&format!("    {left_out} earlier commands are left out"));
+            say(&format!("    {left_out} earlier commands are not shown"));
         }
         for index in shown.into_iter().skip(left_out) {
             let step = &events.steps[index];
@@ -88,7 +88,7 @@ pub fn tell(
     }
 }
 
-/// The summary, line by line.
+/// Returns the summary, line by line.
 pub fn summary(tally: &Tally) -> Vec<String> {
     let mut lines: Vec<String> = tally
         .verbs

@@ -1,4 +1,4 @@
-//! The rules, held against one round.
+//! The rules that every round must satisfy.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,10 +10,10 @@ use super::model::{Effect, Model};
 /// Bytes by position, each with the command that first showed it.
 type KnownBytes = BTreeMap<u64, (u8, usize)>;
 
-/// The rules that a lost line breaks.
-pub const LOSS: [&str; 2] = ["acknowledged is there", "one place, one batch"];
+/// The rules that a lost line violates.
+pub const LOSS: [&str; 2] = ["acknowledged writes are present", "one position, one batch"];
 
-/// Every rule that did not hold in the round.
+/// Returns every violation in the round.
 pub fn check(events: &Events) -> Vec<Violation> {
     let model = Model::new(events);
     let mut found = events.violations.clone();
@@ -38,7 +38,7 @@ fn violation(rule: &'static str, what: String, steps: Vec<usize>, session: &str)
     Violation { rule, what, steps, session: Some(session.to_owned()) }
 }
 
-/// Acknowledged lines are there once; no line is there that nobody appended to this session.
+/// Acknowledged lines are there once; no line is there that was not appended to this session.
 fn counted(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
     let bounds = model.bounds(look);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -51,10 +51,16 @@ fn counted(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
     for (line, bound) in &bounds {
         let count = counts.get(&**line).copied().unwrap_or(0);
         if count < bound.must {
-            found.push(report("acknowledged is there", line, &format!("at least {}", bound.must), count, &bound.steps));
+            found.push(report(
+                "acknowledged writes are present",
+                line,
+                &format!("at least {}", bound.must),
+                count,
+                &bound.steps,
+            ));
         }
         if count > bound.may {
-            found.push(report("there once", line, &format!("at most {}", bound.may), count, &bound.steps));
+            found.push(report("present once", line, &format!("at most {}", bound.may), count, &bound.steps));
         }
     }
     for (line, count) in counts {
@@ -65,24 +71,24 @@ fn counted(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
                 .filter(|e| e.lines.iter().any(|l| &**l == line))
                 .flat_map(|e| e.steps.clone())
                 .collect();
-            found.push(report("nobody else's data", line, "but nobody appended it to this session", count, &steps));
+            found.push(report("no unexplained change", line, "but it was not appended to this session", count, &steps));
         }
     }
 }
 
-/// A session that was made and not deleted is there, with what was appended to it; one that was deleted is not.
+/// A session that was created and not deleted exists, with the lines that were appended to it; a deleted one does not.
 fn existing(model: &Model<'_>, listing: &Listing, found: &mut Vec<Violation>) {
     let listed = |session: &str| listing.sessions.iter().any(|(id, _)| id == session);
     for session in model.sessions() {
         if listed(session) {
             let gone = model.deletes_of(session).find(|delete| {
-                let done = delete.whole && delete.outcome == Outcome::Done && delete.span.before(listing.span);
+                let done = delete.with_session && delete.outcome == Outcome::Done && delete.span.before(listing.span);
                 let early = model.made(session).all(|made| made.before(delete.span));
                 done && early
             });
             if let Some(delete) = gone {
                 let what = format!("{} shows {session}, whose deletion was acknowledged before", listing.how);
-                found.push(violation("deleted is gone", what, vec![delete.step, listing.step], session));
+                found.push(violation("deleted sessions stay deleted", what, vec![delete.step, listing.step], session));
             }
             continue;
         }
@@ -96,24 +102,24 @@ fn existing(model: &Model<'_>, listing: &Listing, found: &mut Vec<Violation>) {
         };
         counted(model, &absent, found);
         let kept = model.made_surely(session).find(|(_, made)| {
-            let deleted = |delete: &Delete| delete.whole && !delete.span.before(*made);
+            let deleted = |delete: &Delete| delete.with_session && !delete.span.before(*made);
             made.before(listing.span)
                 && !model.deletes_of(session).any(|delete| deleted(delete) && delete.span.start < listing.span.end)
         });
         if let Some((step, _)) = kept {
-            let what = format!("{} does not show {session}, which was made and not deleted", listing.how);
-            found.push(violation("acknowledged is there", what, vec![step, listing.step], session));
+            let what = format!("{} does not show {session}, which was created and not deleted", listing.how);
+            found.push(violation("acknowledged writes are present", what, vec![step, listing.step], session));
         }
     }
     for session in &listing.reported {
         if model.deletes_of(session).next().is_none() {
-            let what = format!("{} reports {session} as missing, and nobody deleted it", listing.how);
-            found.push(violation("acknowledged is there", what, vec![listing.step], session));
+            let what = format!("{} reports {session} as missing, but it was not deleted", listing.how);
+            found.push(violation("acknowledged writes are present", what, vec![listing.step], session));
         }
     }
     renamed(model, listing, found);
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
-    // The name of a session that was made under an id is a label, which many may have.
+    // The name of a session that was created with an id is a label, which several sessions may have.
     let labelled = |session: &str| ["own-", "id-", "stable-"].iter().any(|id| session.starts_with(id));
     for (session, name) in listing.sessions.iter().filter(|(session, _)| !labelled(session)) {
         if let Some(other) = name.as_deref().and_then(|name| names.insert(name, session)) {
@@ -141,13 +147,13 @@ fn renamed(model: &Model<'_>, listing: &Listing, found: &mut Vec<Violation>) {
                 && model.made(session).all(|made| made.before(rename.span) || listing.span.before(made))
         });
         if let Some(rename) = last.filter(|rename| name.as_ref() != Some(&rename.name)) {
-            let what = format!("{}: {session} is called {name:?}, and was renamed to {:?}", listing.how, rename.name);
-            found.push(violation("acknowledged is there", what, vec![rename.step, listing.step], session));
+            let what = format!("{}: the name of {session} is {name:?}, not {:?}", listing.how, rename.name);
+            found.push(violation("acknowledged writes are present", what, vec![rename.step, listing.step], session));
         }
     }
 }
 
-/// The effects whose first line is unique in the history and in the look, with the index where it is.
+/// Returns the effects whose first line is unique in the history and in the look, with its index.
 fn unique<'m, 'a>(model: &'m Model<'a>, look: &Look) -> Vec<(usize, &'m Effect<'a>)> {
     let mut by_line: HashMap<&str, Vec<&Effect<'_>>> = HashMap::new();
     for effect in &model.effects {
@@ -168,7 +174,7 @@ fn unique<'m, 'a>(model: &'m Model<'a>, look: &Look) -> Vec<(usize, &'m Effect<'
         .collect()
 }
 
-/// What was acknowledged before another append began is before it in the log.
+/// A batch that was acknowledged before another append started is before it in the log.
 fn ordered(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
     let mut newest: Option<&Effect<'_>> = None;
     for (_, effect) in unique(model, look) {
@@ -177,11 +183,11 @@ fn ordered(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
             && effect.span.before(newest.span)
         {
             let what = format!(
-                "{} of {}: {} is behind {}, and was acknowledged before that began",
+                "{} of {}: {} is after {}, but was acknowledged before that started",
                 look.how, look.session, effect.lines[0], newest.lines[0]
             );
             let steps = effect.steps.iter().chain(&newest.steps).copied().chain([look.step]).collect();
-            found.push(violation("in order", what, steps, &look.session));
+            found.push(violation("lines are in order", what, steps, &look.session));
         }
         if newest.is_none_or(|newest| effect.span.start > newest.span.start) {
             newest = Some(effect);
@@ -189,19 +195,19 @@ fn ordered(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
     }
 }
 
-/// The lines of one batch are together: all of them, or none.
+/// The lines of one batch are adjacent: all of them, or none.
 fn together(model: &Model<'_>, look: &Look, found: &mut Vec<Violation>) {
     for (index, effect) in unique(model, look) {
         let there = look.lines.iter().skip(index).take(effect.lines.len());
         if !effect.imported && !there.eq(effect.lines.iter()) {
-            let what = format!("{} of {}: the batch of {} is not whole", look.how, look.session, effect.lines[0]);
+            let what = format!("{} of {}: the batch of {} is incomplete", look.how, look.session, effect.lines[0]);
             let steps = effect.steps.iter().copied().chain([look.step]).collect();
-            found.push(violation("all or none", what, steps, &look.session));
+            found.push(violation("all or nothing", what, steps, &look.session));
         }
     }
 }
 
-/// No two batches are acknowledged at one place.
+/// No two batches are acknowledged at one position.
 fn places_are_unique(model: &Model<'_>, found: &mut Vec<Violation>) {
     let mut owners = HashMap::new();
     for effect in &model.effects {
@@ -209,12 +215,12 @@ fn places_are_unique(model: &Model<'_>, found: &mut Vec<Violation>) {
         if let Some(other) = owners.insert(place, effect) {
             let steps: Vec<usize> = other.steps.iter().chain(&effect.steps).copied().collect();
             let what = format!("two batches were acknowledged at {}:{} of {}", place.epoch, place.end, place.session);
-            found.push(violation("one place, one batch", what, steps, &place.session));
+            found.push(violation("one position, one batch", what, steps, &place.session));
         }
     }
 }
 
-/// A session and an epoch name one log for ever: whoever read or wrote a byte of it, it is the same byte.
+/// A session and an epoch identify one log forever: every command that reads or writes a byte of it has the same byte.
 fn bytes_agree(model: &Model<'_>, found: &mut Vec<Violation>) {
     let mut logs: HashMap<(&str, u64), KnownBytes> = HashMap::new();
     let appended = model.effects.iter().filter(|effect| !effect.imported).filter_map(|effect| {
@@ -235,26 +241,26 @@ fn bytes_agree(model: &Model<'_>, found: &mut Vec<Violation>) {
             }
         }
         if let Some((position, by)) = clash {
-            let what = format!("byte {position} of epoch {epoch} of {session} is not what it was");
+            let what = format!("byte {position} of epoch {epoch} of {session} has changed");
             found.push(violation("one epoch, one log", what, vec![by, step], session));
         }
     }
 }
 
-/// The same operation with the same content has the same answer; with other content it is refused.
+/// An operation with the same content has the same answer; with other content it is refused.
 fn operations_answer_alike(events: &Events, found: &mut Vec<Violation>) {
     let mut operations: BTreeMap<&str, Vec<&Append>> = BTreeMap::new();
     for append in &events.appends {
         append.operation.iter().for_each(|operation| operations.entry(operation).or_default().push(append));
     }
-    // A session that is deleted or whose log is replaced takes its answers with it.
+    // The answers of a session are deleted with the session or with its log.
     let untouched = |session: &str, span: Span| {
         !events.deletes.iter().any(|delete| {
             let concerned = delete.session.as_deref().is_none_or(|deleted| deleted == session);
             delete.outcome != Outcome::Refused && concerned && !delete.span.before(span)
         })
     };
-    // A name may mean another session by now; an id that is never a name cannot.
+    // A name may belong to another session by now; an id that is never a name cannot.
     let fixed = |target: &str| target.starts_with("own-") || target.starts_with("stable-");
     let same_session =
         |append: &Append, place: &Place| append.place.as_ref().is_some_and(|p| p.session == place.session);
@@ -262,7 +268,7 @@ fn operations_answer_alike(events: &Events, found: &mut Vec<Violation>) {
         let mut acknowledged = attempts.iter().filter(|append| append.place.is_some());
         let Some(first) = acknowledged.next() else { continue };
         let Some(place) = first.place.as_ref().filter(|place| untouched(&place.session, first.span)) else { continue };
-        // An operation belongs to its session: under a name that means another one by now, it is another operation.
+        // An operation belongs to its session: with a name that another session has by now, it is another operation.
         for other in acknowledged.filter(|other| same_session(other, place) || fixed(&other.target)) {
             let steps = vec![first.step, other.step];
             if other.lines != first.lines {
@@ -276,7 +282,7 @@ fn operations_answer_alike(events: &Events, found: &mut Vec<Violation>) {
     }
 }
 
-/// Returns true if the session may have been made again between a deletion and the end of `until`.
+/// Returns true if the session may have been created again between a deletion and the end of `until`.
 fn may_be_remade(model: &Model<'_>, session: &str, deleted: Span, until: Span) -> bool {
     model.events.creates.iter().any(|create| {
         create.outcome != Outcome::Refused
@@ -286,29 +292,31 @@ fn may_be_remade(model: &Model<'_>, session: &str, deleted: Span, until: Span) -
     })
 }
 
-/// After a deletion was acknowledged, nothing is appended to that session.
+/// After a deletion was acknowledged, no append to that session is acknowledged.
 fn nothing_is_appended_to_the_deleted(model: &Model<'_>, found: &mut Vec<Violation>) {
     for effect in &model.effects {
         let Some(session) = effect.session else { continue };
-        for delete in model.deletes_of(session).filter(|delete| delete.whole && delete.outcome == Outcome::Done) {
+        for delete in model.deletes_of(session).filter(|delete| delete.with_session && delete.outcome == Outcome::Done)
+        {
             if delete.span.before(effect.span) && !may_be_remade(model, session, delete.span, effect.span) {
                 let what = format!("an append to {session} was acknowledged after its deletion was");
                 let steps = effect.steps.iter().copied().chain([delete.step]).collect();
-                found.push(violation("deleted is gone", what, steps, session));
+                found.push(violation("deleted sessions stay deleted", what, steps, session));
             }
         }
     }
 }
 
-/// A session is deleted once, unless it was made again.
+/// A session is deleted once, unless it was created again.
 fn nothing_is_deleted_twice(model: &Model<'_>, found: &mut Vec<Violation>) {
-    let whole = || model.events.deletes.iter().filter(|delete| delete.whole && delete.outcome == Outcome::Done);
-    for first in whole() {
-        for second in whole().filter(|second| second.session == first.session && first.span.before(second.span)) {
+    let deletes =
+        || model.events.deletes.iter().filter(|delete| delete.with_session && delete.outcome == Outcome::Done);
+    for first in deletes() {
+        for second in deletes().filter(|second| second.session == first.session && first.span.before(second.span)) {
             let Some(session) = &first.session else { continue };
             if !may_be_remade(model, session, first.span, second.span) {
                 let what = format!("{session} was deleted twice");
-                found.push(violation("deleted is gone", what, vec![first.step, second.step], session));
+                found.push(violation("deleted sessions stay deleted", what, vec![first.step, second.step], session));
             }
         }
     }

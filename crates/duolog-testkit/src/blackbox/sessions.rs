@@ -1,17 +1,17 @@
-//! Steps that make, rename, delete and move sessions.
+//! Steps that create, rename, delete and move sessions.
 
 use super::command::{Call, Outcome};
 use super::history::{Append, Create, Delete, Place, Rename};
 use super::worker::{OPERATION, Worker, own_lines};
 
 impl Worker {
-    /// Makes the session that only this worker writes, if it is not there.
+    /// Creates the session that only this worker writes, if it does not exist.
     pub fn make_own(&mut self) {
         let own = self.own();
         self.create(&["--id", &own], Some(own.clone()), None);
     }
 
-    /// Makes a session that others make and delete too.
+    /// Creates a session that other workers create and delete too.
     pub fn make_shared(&mut self) {
         if self.chance(50) {
             let id = format!("id-{}", self.below(2));
@@ -22,7 +22,7 @@ impl Worker {
         }
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub fn create(&mut self, words: &[&str], id: Option<String>, name: Option<String>) {
         let mut call = words.iter().fold(Call::new(&["sessions", "new"]), |call, word| call.word(*word));
         if self.chance(20) {
@@ -35,7 +35,7 @@ impl Worker {
         self.round.history.events().creates.push(create);
     }
 
-    /// Deletes a session that others use, whole or only its log.
+    /// Deletes a session that other workers use, or only its log.
     pub fn delete_shared(&mut self) {
         match self.below(10) {
             0..6 => {
@@ -44,17 +44,17 @@ impl Worker {
             }
             6..8 => {
                 let id = format!("id-{}", self.below(2));
-                let whole = self.chance(70);
-                self.delete(&id, whole);
+                let with_session = self.chance(70);
+                self.delete(&id, with_session);
             }
             _ => self.delete("stable-1", false),
         }
     }
 
-    /// Deletes a session, whole or only its log; with an operation id it tries twice.
-    pub fn delete(&mut self, target: &str, whole: bool) {
+    /// Deletes a session or only its log; with an operation id it tries twice.
+    pub fn delete(&mut self, target: &str, with_session: bool) {
         let mut call = Call::new(&["sessions", "delete", target, "--yes"]);
-        if !whole {
+        if !with_session {
             call = call.word("--log");
         }
         let again = self.chance(20);
@@ -69,7 +69,7 @@ impl Worker {
             let session = answer.and_then(|answer| Some(answer["session_id"].as_str()?.to_owned()));
             let outcome = if session.is_some() { Outcome::Done } else { done.outcome() };
             let target = target.to_owned();
-            let delete = Delete { step: done.step, span: done.span, target, session, whole, outcome };
+            let delete = Delete { step: done.step, span: done.span, target, session, with_session, outcome };
             self.round.history.events().deletes.push(delete);
         }
         if target == self.own() {
@@ -77,34 +77,34 @@ impl Worker {
         }
     }
 
-    /// Deletes the own session and makes it again under the same id.
+    /// Deletes this worker's session and creates it again with the same id.
     pub fn remake_own(&mut self) {
         let own = self.own();
         if self.chance(40) {
             return self.delete(&own, false);
         }
         self.delete(&own, true);
-        // Whatever became of the deletion, the session is there afterwards.
+        // Whatever the outcome of the deletion, the session exists afterwards.
         self.make_own();
         self.ensure_own();
     }
 
-    /// Makes the own session, calmly, where an earlier step may have failed to. A disk that others fill is emptied:
-    /// without the session, an append to its id would make another one of that name.
+    /// Creates this worker's session without faults if an earlier step may have failed to. Frees the disk first:
+    /// without the session, an append to its id would create another one of that name.
     pub fn ensure_own(&mut self) {
         let faulty = std::mem::replace(&mut self.faulty, false);
         for _ in 0..50 {
             self.make_own();
-            let shown = self.run_calmly(&Call::new(&["sessions", "show", &self.own()]));
+            let shown = self.run_clean(&Call::new(&["sessions", "show", &self.own()]));
             if shown.ran.answer().is_some_and(|answer| answer["session"]["id"] == *self.own()) {
                 break;
             }
-            self.round.ground.free();
+            self.round.directory.free();
         }
         self.faulty = faulty;
     }
 
-    /// Gives a session another name.
+    /// Renames a session.
     pub fn rename(&mut self) {
         let (target, name) = match self.below(4) {
             0 => (format!("race-{}", self.below(3)), format!("race-{}", self.below(3))),
@@ -120,14 +120,19 @@ impl Worker {
         self.own_end = None;
     }
 
-    /// Writes the own session as a document, deletes it, and makes it again from the document.
+    /// Exports this worker's session, deletes it, and imports it again.
     pub fn move_own(&mut self) {
         let (own, file) = (self.own(), self.fresh("export.json"));
         let path = file.display().to_string();
         let done = self.run(Call::new(&["sessions", "export", &own, "--output", &path]));
         let Some(document) = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) else {
             if done.outcome() == Outcome::Done {
-                self.violation("acknowledged is there", "the document cannot be read".to_owned(), &done, Some(&own));
+                self.violation(
+                    "acknowledged writes are present",
+                    "the document is not readable".to_owned(),
+                    &done,
+                    Some(&own),
+                );
             }
             return;
         };

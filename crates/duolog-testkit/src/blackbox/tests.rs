@@ -1,19 +1,19 @@
-//! The rules themselves: small histories by hand, with and without a fault.
+//! Tests of the rules: small histories with and without a violation.
 
 use super::command::Outcome;
-use super::history::{Append, Create, Delete, Events, Line, Listing, Look, Place, Seen, Span, Step};
+use super::history::{Append, Create, Delete, Events, Line, Listing, Look, Place, ReadRange, Span, Step};
 use super::rules::check;
 
 const LINE: &str = "{\"bb\":\"same\"}";
 
-/// A history that is put together command by command; each takes two ticks unless it says otherwise.
+/// Builds a history command by command; each takes two ticks by default.
 #[derive(Default)]
-struct Told {
+struct HistoryBuilder {
     events: Events,
     ticks: u64,
 }
 
-impl Told {
+impl HistoryBuilder {
     fn step(&mut self) -> (usize, Span) {
         let span = Span { start: self.ticks, end: self.ticks + 1 };
         self.ticks += 2;
@@ -41,7 +41,7 @@ impl Told {
         let (step, span) = self.step();
         let outcome = if session.is_some() { Outcome::Done } else { Outcome::Unknown };
         let (target, session) = (target.to_owned(), session.map(str::to_owned));
-        self.events.deletes.push(Delete { step, span, target, session, whole: true, outcome });
+        self.events.deletes.push(Delete { step, span, target, session, with_session: true, outcome });
         self.events.deletes.last_mut().expect("just pushed")
     }
 
@@ -59,157 +59,157 @@ impl Told {
         self.events.looks.last_mut().expect("just pushed")
     }
 
-    fn broken(&self) -> Vec<&'static str> {
+    fn violated_rules(&self) -> Vec<&'static str> {
         check(&self.events).iter().map(|violation| violation.rule).collect()
     }
 }
 
 #[test]
-fn an_acknowledged_line_that_is_missing_is_found() {
-    let mut told = Told::default();
-    told.append("s", None, Some(("s", 0, 14)));
-    told.look("s", 0);
-    assert_eq!(told.broken(), ["acknowledged is there"]);
+fn a_missing_acknowledged_line_is_reported() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, Some(("s", 0, 14)));
+    history.look("s", 0);
+    assert_eq!(history.violated_rules(), ["acknowledged writes are present"]);
 }
 
 #[test]
-fn an_unknown_append_may_be_there_or_not_but_not_twice() {
-    for (count, broken) in [(0, vec![]), (1, vec![]), (2, vec!["there once"])] {
-        let mut told = Told::default();
-        told.append("s", None, None);
-        told.look("s", count);
-        assert_eq!(told.broken(), broken, "{count} lines");
+fn an_unknown_append_may_be_there_once_or_not_at_all() {
+    for (count, broken) in [(0, vec![]), (1, vec![]), (2, vec!["present once"])] {
+        let mut history = HistoryBuilder::default();
+        history.append("s", None, None);
+        history.look("s", count);
+        assert_eq!(history.violated_rules(), broken, "{count} lines");
     }
 }
 
 #[test]
 fn a_refused_append_must_not_be_there() {
-    let mut told = Told::default();
-    told.append("s", None, None).outcome = Outcome::Refused;
-    told.look("s", 1);
-    assert_eq!(told.broken(), ["nobody else's data"]);
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, None).outcome = Outcome::Refused;
+    history.look("s", 1);
+    assert_eq!(history.violated_rules(), ["no unexplained change"]);
 }
 
 #[test]
 fn retries_of_one_operation_count_once() {
-    let mut told = Told::default();
-    told.append("s", Some("o"), None);
-    told.append("s", Some("o"), Some(("s", 0, 14)));
-    told.look("s", 1);
-    assert!(told.broken().is_empty());
-    told.look("s", 2);
-    assert_eq!(told.broken(), ["there once"]);
+    let mut history = HistoryBuilder::default();
+    history.append("s", Some("o"), None);
+    history.append("s", Some("o"), Some(("s", 0, 14)));
+    history.look("s", 1);
+    assert!(history.violated_rules().is_empty());
+    history.look("s", 2);
+    assert_eq!(history.violated_rules(), ["present once"]);
 }
 
 #[test]
-fn two_operations_at_one_place_are_found() {
-    let mut told = Told::default();
-    told.append("s", Some("o"), Some(("s", 0, 14)));
-    told.append("s", Some("p"), Some(("s", 0, 14)));
-    assert_eq!(told.broken(), ["one place, one batch"]);
+fn two_operations_at_one_position_are_reported() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", Some("o"), Some(("s", 0, 14)));
+    history.append("s", Some("p"), Some(("s", 0, 14)));
+    assert_eq!(history.violated_rules(), ["one position, one batch"]);
 }
 
 #[test]
-fn an_operation_with_two_answers_is_found() {
-    let mut told = Told::default();
-    told.append("own-1", Some("o"), Some(("own-1", 0, 14)));
-    told.append("own-1", Some("o"), Some(("own-1", 0, 28)));
-    assert_eq!(told.broken(), ["one operation, one answer"]);
+fn an_operation_with_two_answers_is_reported() {
+    let mut history = HistoryBuilder::default();
+    history.append("own-1", Some("o"), Some(("own-1", 0, 14)));
+    history.append("own-1", Some("o"), Some(("own-1", 0, 28)));
+    assert_eq!(history.violated_rules(), ["one operation, one answer"]);
 }
 
 #[test]
-fn a_deletion_takes_what_was_acknowledged_before_it_and_nothing_else() {
-    let mut told = Told::default();
-    told.append("s", None, Some(("s", 0, 14)));
-    told.delete("s", Some("s"));
-    told.create("s");
-    told.append("s", None, Some(("s", 1, 14)));
-    told.look("s", 1);
-    assert!(told.broken().is_empty());
-    told.look("s", 0);
-    assert_eq!(told.broken(), ["acknowledged is there"]);
-    told.events.looks.pop();
-    told.look("s", 2);
-    assert_eq!(told.broken(), ["there once"]);
+fn a_deletion_removes_only_what_was_acknowledged_before_it() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, Some(("s", 0, 14)));
+    history.delete("s", Some("s"));
+    history.create("s");
+    history.append("s", None, Some(("s", 1, 14)));
+    history.look("s", 1);
+    assert!(history.violated_rules().is_empty());
+    history.look("s", 0);
+    assert_eq!(history.violated_rules(), ["acknowledged writes are present"]);
+    history.events.looks.pop();
+    history.look("s", 2);
+    assert_eq!(history.violated_rules(), ["present once"]);
 }
 
 #[test]
-fn a_concurrent_deletion_may_take_a_line_or_not() {
+fn a_concurrent_deletion_may_remove_a_line_or_not() {
     for count in [0, 1] {
-        let mut told = Told::default();
-        told.append("s", None, Some(("s", 0, 14))).span.end = 3;
-        told.delete("s", Some("s")).span.start = 1;
-        told.look("s", count);
-        assert!(told.broken().is_empty(), "{count} lines");
+        let mut history = HistoryBuilder::default();
+        history.append("s", None, Some(("s", 0, 14))).span.end = 3;
+        history.delete("s", Some("s")).span.start = 1;
+        history.look("s", count);
+        assert!(history.violated_rules().is_empty(), "{count} lines");
     }
 }
 
 #[test]
-fn a_deletion_of_another_session_of_the_same_name_takes_nothing() {
-    let mut told = Told::default();
-    told.append("name", None, Some(("a", 0, 14)));
-    told.append("name", None, Some(("b", 0, 14))).span.end = 20;
-    told.delete("name", Some("a"));
-    told.ticks = 30;
-    told.look("b", 0);
-    assert_eq!(told.broken(), ["acknowledged is there"]);
+fn a_deletion_of_another_session_of_the_same_name_removes_nothing() {
+    let mut history = HistoryBuilder::default();
+    history.append("name", None, Some(("a", 0, 14)));
+    history.append("name", None, Some(("b", 0, 14))).span.end = 20;
+    history.delete("name", Some("a"));
+    history.ticks = 30;
+    history.look("b", 0);
+    assert_eq!(history.violated_rules(), ["acknowledged writes are present"]);
 }
 
 #[test]
-fn an_append_to_a_session_whose_deletion_was_acknowledged_is_found() {
-    let mut told = Told::default();
-    told.append("s", None, Some(("s", 0, 14)));
-    told.delete("s", Some("s"));
-    told.append("s", None, Some(("s", 0, 28)));
-    assert_eq!(told.broken(), ["deleted is gone"]);
+fn an_append_after_an_acknowledged_deletion_is_reported() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, Some(("s", 0, 14)));
+    history.delete("s", Some("s"));
+    history.append("s", None, Some(("s", 0, 28)));
+    assert_eq!(history.violated_rules(), ["deleted sessions stay deleted"]);
 }
 
 #[test]
-fn a_line_in_another_session_is_found() {
-    let mut told = Told::default();
-    told.append("s", None, Some(("s", 0, 14)));
-    told.look("other", 1);
-    assert_eq!(told.broken(), ["nobody else's data"]);
+fn a_line_in_another_session_is_reported() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, Some(("s", 0, 14)));
+    history.look("other", 1);
+    assert_eq!(history.violated_rules(), ["no unexplained change"]);
 }
 
 #[test]
-fn one_epoch_shows_the_same_bytes_to_everybody() {
-    let mut told = Told::default();
-    told.append("s", None, Some(("s", 0, 14)));
-    let (step, _) = told.step();
-    let seen = Seen { step, session: "s".to_owned(), epoch: 0, from: 0, bytes: b"{\"bb\":\"other\"}\n".to_vec() };
-    told.events.seen.push(seen);
-    assert_eq!(told.broken(), ["one epoch, one log"]);
+fn one_epoch_has_the_same_bytes_for_every_reader() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", None, Some(("s", 0, 14)));
+    let (step, _) = history.step();
+    let seen = ReadRange { step, session: "s".to_owned(), epoch: 0, from: 0, bytes: b"{\"bb\":\"other\"}\n".to_vec() };
+    history.events.seen.push(seen);
+    assert_eq!(history.violated_rules(), ["one epoch, one log"]);
 }
 
 #[test]
-fn a_session_that_was_made_is_listed_until_it_is_deleted() {
-    let mut told = Told::default();
-    told.create("s");
-    let (step, span) = told.step();
+fn a_created_session_is_listed_until_it_is_deleted() {
+    let mut history = HistoryBuilder::default();
+    history.create("s");
+    let (step, span) = history.step();
     let listing = Listing { step, span, how: "a list", sessions: Vec::new(), reported: Vec::new() };
-    told.events.listings.push(listing.clone());
-    assert_eq!(told.broken(), ["acknowledged is there"]);
-    told.events.listings.clear();
-    told.delete("s", Some("s"));
-    let (step, span) = told.step();
+    history.events.listings.push(listing.clone());
+    assert_eq!(history.violated_rules(), ["acknowledged writes are present"]);
+    history.events.listings.clear();
+    history.delete("s", Some("s"));
+    let (step, span) = history.step();
     let sessions = vec![("s".to_owned(), None)];
-    told.events.listings.push(Listing { step, span, sessions, ..listing });
-    assert_eq!(told.broken(), ["deleted is gone"]);
+    history.events.listings.push(Listing { step, span, sessions, ..listing });
+    assert_eq!(history.violated_rules(), ["deleted sessions stay deleted"]);
 }
 
 #[test]
-fn a_copy_has_what_was_acknowledged_before_it_began() {
-    let mut told = Told::default();
-    told.append("s", Some("o"), Some(("s", 0, 14)));
-    told.append("s", Some("p"), Some(("s", 0, 28))).span.end = 10;
-    told.ticks = 4;
-    // The second append ran beside the copying, and was tried again in the copy.
-    let look = told.look("s", 2);
+fn a_copy_has_what_was_acknowledged_before_it_started() {
+    let mut history = HistoryBuilder::default();
+    history.append("s", Some("o"), Some(("s", 0, 14)));
+    history.append("s", Some("p"), Some(("s", 0, 28))).span.end = 10;
+    history.ticks = 4;
+    // The second append was concurrent to the backup, and was retried in the copy.
+    let look = history.look("s", 2);
     look.retried = vec![1];
-    assert!(told.broken().is_empty());
-    told.events.looks[0].lines.pop();
-    assert_eq!(told.broken(), ["acknowledged is there"]);
-    told.events.looks[0].lines = vec![Line::from(LINE); 3];
-    assert_eq!(told.broken(), ["there once"]);
+    assert!(history.violated_rules().is_empty());
+    history.events.looks[0].lines.pop();
+    assert_eq!(history.violated_rules(), ["acknowledged writes are present"]);
+    history.events.looks[0].lines = vec![Line::from(LINE); 3];
+    assert_eq!(history.violated_rules(), ["present once"]);
 }

@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         let mut verdict = Verdict::of(format!("agentrylab {file}"));
         let sequence: Vec<Value> = log.by_line().map(event).collect();
         let errors = log.items.iter().filter(|item| item.kind == ItemKind::Error).count();
-        verdict.figures = format!(
+        verdict.counts = format!(
             "{} lines, {} events, {errors} errors, {} unreadable, {} torn bytes",
             log.lines,
             sequence.len(),
@@ -31,10 +31,10 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         verdict.same("events", &json!(sequence.len()), &right["events"]);
         verdict.same("sequence", &json!(sequence), &right["sequence"]);
         let moments = log.by_line().filter(|line| line[0].at.is_some()).count();
-        verdict.same("events with an instant", &moments, &sequence.len());
+        verdict.same("events with a timestamp", &moments, &sequence.len());
         if log.unreadable() > 0 || log.torn_bytes > 0 {
-            verdict.theirs_loses.push(format!(
-                "their reader skips {} bad lines and {} torn bytes without a word, and with a limit answers with fewer events than there are",
+            verdict.reader_losses.push(format!(
+                "their reader skips {} bad lines and {} torn bytes silently, and with a limit returns fewer events than there are",
                 log.unreadable(),
                 log.torn_bytes
             ));
@@ -46,7 +46,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
     Ok(verdicts)
 }
 
-/// `[iteration, who, role, what it did or "error"]`, as the facts have it.
+/// Returns `[iteration, agent, role, action or "error"]`, as in the facts.
 fn event(line: &[TimelineItem]) -> Value {
     let first = &line[0];
     let actions = line.iter().find(|item| item.what.as_deref() == Some("actions"));
@@ -58,19 +58,19 @@ fn event(line: &[TimelineItem]) -> Value {
     json!([first.round, first.author, first.role, did])
 }
 
-/// A number exactly; serde_json's own way may be off in the last bit.
+/// Parses a number exactly; serde_json's default parser may differ in the last bit.
 fn number(raw: Option<&str>) -> Option<f64> {
     raw?.parse().ok()
 }
 
-/// Our writer gives every real line back, byte for byte.
+/// Our writer reproduces every real line, byte for byte.
 fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
     use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
     let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
     for line in text.lines().filter(|line| is_object(line)) {
         let value: Value = serde_json::from_str(line).map_err(io::Error::other)?;
         let word = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        // Structures stand in the line as Python wrote them; between two names is exactly their text.
+        // Structures are in the line as Python wrote them; the text between two member names is exactly theirs.
         let between = |name: &str, next: &str| {
             let after = line.split_once(&format!("\"{name}\": ")).map(|(_, after)| after)?;
             after.split_once(&format!(", \"{next}\": ")).map(|(raw, _)| raw)
@@ -96,7 +96,7 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
             said,
             latency_ms: number(line.split_once("\"latency_ms\": ").and_then(|(_, end)| end.strip_suffix('}'))),
         };
-        verdict.same("written anew", &event.to_text().map_err(io::Error::other)?.as_str(), &line);
+        verdict.same("written again", &event.to_text().map_err(io::Error::other)?.as_str(), &line);
     }
     Ok(())
 }

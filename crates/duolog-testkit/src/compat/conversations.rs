@@ -1,4 +1,4 @@
-//! Conversations of lionagi and Skillet: mapped to our rows, put into a real home, and read back against their facts.
+//! Conversations of lionagi and Skillet: imported into a real home, read back, and compared with their facts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor};
@@ -16,10 +16,10 @@ fn other(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// What the facts call a hash that stands for a text.
+/// The member of the facts that holds the hash of a text.
 const HASH: &str = "__sha256_of_text__";
 
-/// A home of its own with all that a source gives, which gets a place for copies.
+/// Creates a home with everything that a source contains, and a directory for copies.
 fn imported(
     read: impl FnOnce(&Path, &mut dyn FnMut(Mapped) -> duolog::Result<()>) -> duolog::Result<()>,
 ) -> io::Result<(tempfile::TempDir, Store, Vec<String>)> {
@@ -34,13 +34,13 @@ fn imported(
     Ok((directory, store, left_out))
 }
 
-/// How many rows a table has.
+/// Counts the rows of a table.
 fn rows(store: &Store, table: &str) -> io::Result<u64> {
     let rows = store.state().stats().map_err(other)?.state.rows;
     Ok(rows.iter().find(|(name, _)| name == table).map_or(0, |(_, count)| *count))
 }
 
-/// Imports a lionagi database, and compares what is returned then with these rows.
+/// Imports a lionagi database and compares the result with these rows.
 pub(super) fn lionagi_differences(database: &Path, rows: &Rows) -> io::Result<Vec<String>> {
     let mut verdict = Verdict::default();
     let (_directory, store, left_out) = imported(|aside, each| lionagi::read(database, aside, each))?;
@@ -48,11 +48,11 @@ pub(super) fn lionagi_differences(database: &Path, rows: &Rows) -> io::Result<Ve
     Ok(verdict.differences)
 }
 
-/// Imports a Skillet database, and compares what is returned then with these rows.
+/// Imports a Skillet database and compares the result with these rows.
 pub(super) fn skillet_differences(database: &Path, rows: &Rows) -> io::Result<Vec<String>> {
     let mut verdict = Verdict::default();
     let (_directory, store, left_out) = imported(|aside, each| skillet::read(database, aside, each))?;
-    verdict.same("what was left out", &left_out, &Vec::new());
+    verdict.same("rows left out", &left_out, &Vec::new());
     documents::skillet(&mut verdict, &store, rows)?;
     Ok(verdict.differences)
 }
@@ -66,7 +66,7 @@ pub(super) fn check_lionagi(root: &Path) -> io::Result<Vec<Verdict>> {
     let listed = store.sessions().list(&SessionFilter::default(), &page).map_err(other)?.sessions;
     let ours: Vec<Value> = listed.iter().map(|session| json!([session.id.as_str(), status(session.status)])).collect();
     let theirs: Vec<Value> = right.iter().map(|session| json!([session["id"], session["status"]])).collect();
-    verdict.same("sessions, the newest first, and how they stand", &ours, &theirs);
+    verdict.same("sessions, newest first, and their status", &ours, &theirs);
     for table in ["sessions", "branches", "messages"] {
         let right = facts["row_counts"][table].as_u64().unwrap_or_default();
         verdict.same(table, &rows(&store, table)?, &right);
@@ -89,7 +89,7 @@ pub(super) fn check_lionagi(root: &Path) -> io::Result<Vec<Verdict>> {
     for (id, right) in &messages {
         compare_message(&mut verdict, &store, id, right)?;
     }
-    verdict.figures = format!(
+    verdict.counts = format!(
         "{} sessions, {branches} branches, {} messages, {transitions} transitions",
         right.len(),
         messages.len()
@@ -101,12 +101,12 @@ fn status(status: Option<duolog::SessionStatus>) -> Value {
     status.map_or(Value::Null, |status| status.as_str().into())
 }
 
-/// A branch sees the messages that theirs names and that are there, the system's first; and where it was forked.
+/// A branch has the messages that the facts list and that exist, the system's first, and its fork point.
 fn compare_branch(verdict: &mut Verdict, store: &Store, session: &SessionId, right: &Value) -> io::Result<()> {
     let id = right["id"].as_str().unwrap_or_default();
     let which = BranchRef::Text(id.to_owned());
     let Some(branch) = store.sessions().branches(session).get(&which).map_err(other)? else {
-        verdict.differences.push(format!("branch {id} is not there"));
+        verdict.differences.push(format!("branch {id} is missing"));
         return Ok(());
     };
     let forked = branch.forked.as_ref();
@@ -129,7 +129,7 @@ fn compare_branch(verdict: &mut Verdict, store: &Store, session: &SessionId, rig
 
 fn compare_message(verdict: &mut Verdict, store: &Store, id: &str, right: &Value) -> io::Result<()> {
     let message = store.sessions().messages().get(&MessageId::parse(id).map_err(other)?).map_err(other)?;
-    // Of what is long the facts keep the hash of its text, byte for byte.
+    // The facts have the hash of a long text, byte for byte.
     let content: Value = if right["content"].get(HASH).is_some() {
         let hash = BlobId::of_bytes(message.content.as_bytes()).to_string();
         json!({HASH: hash, "len": message.content.chars().count()})
@@ -149,16 +149,16 @@ fn compare_message(verdict: &mut Verdict, store: &Store, id: &str, right: &Value
         right["content"]
     ]);
     verdict.same(&format!("message {id}"), &ours, &theirs);
-    verdict.same(&format!("numbers of message {id}"), &json!(embedding.map(<[f32]>::len)), &right["embedding_dim"]);
+    verdict.same(&format!("dimensions of message {id}"), &json!(embedding.map(<[f32]>::len)), &right["embedding_dim"]);
     let numbers = right["embedding_first4"].as_array();
     let theirs: Option<Vec<f32>> = numbers.map(|numbers| numbers.iter().filter_map(narrow).collect());
-    verdict.same(&format!("first numbers of message {id}"), &first, &theirs);
+    verdict.same(&format!("first dimensions of message {id}"), &first, &theirs);
     let micros = right["created_at"].as_f64().map(|seconds| format!("{:.0}", seconds * 1e6));
-    verdict.same(&format!("instant of message {id}"), &Some(message.created_at.as_micros().to_string()), &micros);
+    verdict.same(&format!("timestamp of message {id}"), &Some(message.created_at.as_micros().to_string()), &micros);
     Ok(())
 }
 
-/// A number as an embedding holds it.
+/// Converts a number to the precision of an embedding.
 fn narrow(number: &Value) -> Option<f32> {
     number.to_string().parse().ok()
 }
@@ -175,7 +175,7 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
         })
     })?;
     let mut verdict = Verdict::of("skillet conversations");
-    verdict.same("what was left out", &left_out, &Vec::new());
+    verdict.same("rows left out", &left_out, &Vec::new());
     let (mut sessions, mut items) = (0, 0);
     for (user, right) in facts["sqlite"].as_object().into_iter().flatten() {
         let names: Vec<&str> =
@@ -185,7 +185,7 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
         let mut listed = store.sessions().list(&filter, &page).map_err(other)?.sessions;
         listed.sort_by_key(|session| std::cmp::Reverse(session.started_at));
         let ours: Vec<&str> = listed.iter().filter_map(|session| session.name.as_deref()).collect();
-        verdict.same(&format!("sessions of {user}, the last begun first"), &ours, &names);
+        verdict.same(&format!("sessions of {user}, newest first"), &ours, &names);
         for session in &listed {
             let name = session.name.clone().unwrap_or_default();
             let list = store.sessions().items(&session.id).latest(usize::MAX, HistoryView::Full).map_err(other)?;
@@ -201,11 +201,11 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
     }
     verdict.same("sessions", &sessions, &given.len());
     documents::skillet(&mut verdict, &store, &source::read(&database, &documents::SKILLET)?)?;
-    verdict.figures = format!("{sessions} sessions, {items} items");
+    verdict.counts = format!("{sessions} sessions, {items} items");
     Ok(vec![verdict])
 }
 
-/// What their facts call an item: its type, or who speaks.
+/// Returns the kind of an item in the facts: its type or its role.
 fn kind(text: &str) -> String {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let kind = value["type"].as_str().filter(|kind| *kind != "message");

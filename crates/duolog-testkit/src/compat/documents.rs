@@ -1,4 +1,4 @@
-//! Every value of every row of lionagi and Skillet, against the document that a session is exported as.
+//! Compares every value of every row of lionagi and Skillet with the exported document of its session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::Verdict;
 use super::source::{Cell, Row, Rows};
 
-/// The tables of lionagi that are mapped.
+/// The imported tables of lionagi.
 pub(super) const LIONAGI: [&str; 6] =
     ["sessions", "branches", "progressions", "messages", "message_types", "status_transitions"];
-/// The table of Skillet that is mapped.
+/// The imported table of Skillet.
 pub(super) const SKILLET: [&str; 1] = ["session_items"];
 
-/// The columns of lionagi that have a place, by table; the values of all others are told as left out.
+/// The imported columns of lionagi, by table; the values of all others must be reported as left out.
 const PLACED: [(&str, &str, &str); 3] = [
     (
         "session",
@@ -36,7 +36,7 @@ fn other(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// A session as it is exported; null if it is not there.
+/// Exports a session; null if it does not exist.
 fn exported(store: &Store, id: &str) -> io::Result<Value> {
     let Ok(id) = SessionId::parse(id) else { return Ok(Value::Null) };
     let mut document = Vec::new();
@@ -47,19 +47,19 @@ fn exported(store: &Store, id: &str) -> io::Result<Value> {
     }
 }
 
-/// An instant in seconds, as a document writes it.
+/// Returns a timestamp in seconds, as a document has it.
 fn seconds(value: &Value) -> Value {
     #[allow(clippy::cast_possible_truncation)]
     let moment = |seconds: f64| Timestamp::from_micros((seconds * 1e6).round() as i64).to_string();
     value.as_f64().map_or(Value::Null, |seconds| moment(seconds).into())
 }
 
-/// Metadata that says something.
+/// Returns the metadata if it is not empty.
 fn metadata(row: &Row, name: &str) -> io::Result<Value> {
     if row.text(name).is_empty() { Ok(Value::Null) } else { row.json(name) }
 }
 
-/// A value that a document carries as JSON or as text.
+/// Returns a value that a document has as JSON or as text.
 fn carried(part: &Value, name: &str) -> io::Result<Value> {
     match part[format!("{name}_text")].as_str() {
         Some(text) => serde_json::from_str(text).map_err(other),
@@ -75,17 +75,17 @@ fn ids(row: Option<&&Row>) -> io::Result<Vec<String>> {
     row.map_or_else(|| Ok(Vec::new()), |row| serde_json::from_value(row.json("collection")?).map_err(other))
 }
 
-/// lionagi's rows by what they are looked up by.
+/// lionagi's rows by their keys.
 struct Lionagi<'r> {
     rows: &'r Rows,
     progressions: BTreeMap<&'r str, &'r Row>,
     messages: BTreeMap<&'r str, &'r Row>,
     classes: BTreeMap<i64, &'r str>,
-    /// What must be told as left out.
+    /// The notes that the import must report.
     notes: BTreeSet<String>,
 }
 
-/// Compares every value of lionagi's rows with what their sessions are exported as, and what was told as left out.
+/// Compares every value of lionagi's rows with the exported sessions, and checks the notes about what was left out.
 pub(super) fn lionagi(verdict: &mut Verdict, store: &Store, left_out: &[String], rows: &Rows) -> io::Result<()> {
     let by_id = |table: &str| rows[table].iter().map(|row| (row.text("id"), row)).collect::<BTreeMap<_, _>>();
     let types = rows["message_types"].iter();
@@ -108,20 +108,20 @@ pub(super) fn lionagi(verdict: &mut Verdict, store: &Store, left_out: &[String],
     for (unit, table, placed) in PLACED {
         let placed: BTreeSet<&str> = placed.split(' ').collect();
         for row in rows[table].iter().filter(|row| table != "status_transitions" || is_of_session(row)) {
-            let told = |(name, cell): &(String, Cell)| {
+            let lost = |(name, cell): &(String, Cell)| {
                 let is_told = !placed.contains(name.as_str()) && !matches!(cell.literal.as_str(), "NULL" | "'null'");
                 let cut = cell.literal.floor_char_boundary(256);
                 is_told.then(|| format!("{name} = {}", &cell.literal[..cut]))
             };
-            let told: Vec<String> = row.cells.iter().filter_map(told).collect();
-            if !told.is_empty() {
-                theirs.notes.insert(format!("{unit} {}: no place for {}", row.text("id"), told.join(", ")));
+            let lost: Vec<String> = row.cells.iter().filter_map(lost).collect();
+            if !lost.is_empty() {
+                theirs.notes.insert(format!("{unit} {}: no place for {}", row.text("id"), lost.join(", ")));
             }
         }
     }
     let ours: BTreeSet<String> = left_out.iter().cloned().collect();
     for note in ours.symmetric_difference(&theirs.notes) {
-        let word = if theirs.notes.contains(note) { "not told" } else { "told for no reason" };
+        let word = if theirs.notes.contains(note) { "not reported" } else { "reported without a reason" };
         verdict.differences.push(format!("{word}: {note}"));
     }
     Ok(())
@@ -136,7 +136,7 @@ impl<'r> Lionagi<'r> {
         let id = row.text("id");
         let document = exported(store, id)?;
         if document.is_null() {
-            verdict.differences.push(format!("session {id} is not there"));
+            verdict.differences.push(format!("session {id} is missing"));
             return Ok(());
         }
         let mut branches: Vec<&Row> =
@@ -177,7 +177,7 @@ impl<'r> Lionagi<'r> {
         self.messages(verdict, id, &order, &document)
     }
 
-    /// The messages of a session, each once, in the order in which they are named; what is named and not there is told.
+    /// Returns the messages of a session, each once, in the order of the lists; records ids without a message.
     fn order(&mut self, session: &Row, branches: &[&Row]) -> io::Result<Vec<String>> {
         let mut named = ids(self.progressions.get(session.text("progression_id")))?;
         for branch in branches {
@@ -215,15 +215,15 @@ impl<'r> Lionagi<'r> {
             let at = |row: &Row| row.value("created_at").as_f64().unwrap_or_default();
             at(a).total_cmp(&at(b)).then(a.rowid.cmp(&b.rowid))
         });
-        let said = |row: &Row, name: &str| Some(row.text(name)).filter(|text| !text.is_empty()).map(str::to_owned);
+        let optional = |row: &Row, name: &str| Some(row.text(name)).filter(|text| !text.is_empty()).map(str::to_owned);
         let theirs = |row: &&Row| -> io::Result<Value> {
             let at = seconds(row.value("created_at"));
             Ok(json!([
-                said(row, "previous_status"),
+                optional(row, "previous_status"),
                 row.text("status"),
-                said(row, "reason_code"),
-                said(row, "reason_summary"),
-                said(row, "actor"),
+                optional(row, "reason_code"),
+                optional(row, "reason_summary"),
+                optional(row, "actor"),
                 at,
                 metadata(row, "evidence_refs")?
             ]))
@@ -257,7 +257,7 @@ impl<'r> Lionagi<'r> {
         for row in branches {
             let id = row.text("id");
             let Some(part) = parts.iter().find(|part| part["id"] == id) else {
-                verdict.differences.push(format!("branch {id} is not there"));
+                verdict.differences.push(format!("branch {id} is missing"));
                 continue;
             };
             let metadata = metadata(row, "node_metadata")?;
@@ -331,14 +331,14 @@ fn bytes_of(value: &Value) -> Vec<u8> {
     value.as_array().into_iter().flatten().filter_map(number).collect()
 }
 
-/// A number as an embedding holds it.
+/// Converts a number to the precision of an embedding.
 fn narrow(number: f64) -> f32 {
     #[allow(clippy::cast_possible_truncation)]
     let narrow = number as f32;
     narrow
 }
 
-/// Compares every value of Skillet's rows with what their sessions hold.
+/// Compares every value of Skillet's rows with the items of the sessions.
 pub(super) fn skillet(verdict: &mut Verdict, store: &Store, rows: &Rows) -> io::Result<()> {
     let mut right: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
     for row in &rows["session_items"] {

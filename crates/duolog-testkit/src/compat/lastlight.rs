@@ -1,4 +1,4 @@
-//! Last Light's envelopes: sessions of sandboxed phases, and one of a chat.
+//! Last Light's envelope logs: sessions of sandboxed phases, and one of a chat.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         let mut fold = TurnFold::default();
         let turns = log.items.iter().filter_map(|item| fold.item(item)).count() + usize::from(fold.last().is_some());
         let results = log.items.iter().filter(|item| item.kind == ItemKind::Result).count();
-        verdict.figures = format!("{} lines, {} items, {turns} turns, {results} results", log.lines, log.items.len());
+        verdict.counts = format!("{} lines, {} items, {turns} turns, {results} results", log.lines, log.items.len());
         verdict.same("dialect", &log.dialect, &Some(Dialect::Envelope));
         verdict.same("turns", &turns, &results);
         let (reads, meta) = if facts["chat"]["agentSessionId"] == id.as_str() {
@@ -44,10 +44,10 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         if meta.is_object() {
             check_meta(&mut verdict, &log, meta);
         }
-        verdict.theirs_loses.push(format!("their reader drops {results} result lines: cost, turns and how it ended"));
+        verdict.reader_losses.push(format!("their reader drops {results} result lines: cost, turns and outcome"));
         let cut = log.items.iter().filter(|item| item.text.contains("…[truncated ")).count();
         if cut > 0 {
-            verdict.theirs_loses.push(format!("{cut} tool results were cut for display and the rest was kept nowhere"));
+            verdict.reader_losses.push(format!("{cut} tool results were cut for display, and the rest was not kept"));
         }
         round_trip(&mut verdict, &root.join(&path))?;
         verdicts.push(verdict);
@@ -57,12 +57,12 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
     Ok(verdicts)
 }
 
-/// Text, id and name of a block of either kind.
+/// Returns the text, the id and the name of a block of either kind.
 fn block<'p>((text, id, name): &'p (String, String, String), input: &'p RawValue) -> Block<'p> {
     if id.is_empty() { Block::Text { text } } else { Block::ToolUse { id, name, input } }
 }
 
-/// Our writer gives every real line back, byte for byte.
+/// Our writer reproduces every real line, byte for byte.
 fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
     for line in std::fs::read_to_string(path)?.lines() {
         let value: Value = serde_json::from_str(line).map_err(io::Error::other)?;
@@ -107,7 +107,7 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
                 duration_ms: number("duration_ms"),
             }),
         };
-        verdict.same("written anew", &written.to_text().map_err(io::Error::other)?.as_str(), &line);
+        verdict.same("written again", &written.to_text().map_err(io::Error::other)?.as_str(), &line);
     }
     Ok(())
 }
@@ -115,17 +115,17 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
 fn check_meta(verdict: &mut Verdict, log: &Log, meta: &Value) {
     let calls = log.items.iter().filter(|item| item.kind == ItemKind::ToolCall).count();
     let model = log.items.iter().find_map(|item| item.model.clone());
-    let said = log.items.iter().rev().find(|item| item.kind == ItemKind::Assistant).map(|item| item.text.clone());
+    let last = log.items.iter().rev().find(|item| item.kind == ItemKind::Assistant).map(|item| item.text.clone());
     let spoken: Vec<_> = log.items.iter().filter(|item| item.kind != ItemKind::Result).collect();
     let second = |item: Option<&&TimelineItem>| item.and_then(|item| item.at).map(|at| at.as_micros() / 1_000_000);
     verdict.same("tool calls", &json!(calls), &meta["tool_call_count"]);
     verdict.same("model", &json!(model), &meta["model"]);
-    verdict.same("last words", &json!(said), &meta["last_assistant_content"]);
+    verdict.same("last assistant message", &json!(last), &meta["last_assistant_content"]);
     verdict.same("started", &json!(second(spoken.first())), &meta["started_at"]);
     verdict.same("last message", &json!(second(spoken.last())), &meta["last_message_at"]);
 }
 
-/// Our items in the shape of their normalised messages.
+/// Returns our items in the shape of their normalised messages.
 fn messages(log: &Log) -> Vec<Value> {
     log.by_line().filter(|line| line[0].kind != ItemKind::Result).map(message).collect()
 }
@@ -160,7 +160,7 @@ fn call(item: &TimelineItem) -> Value {
     json!({"id": item.call_id, "function": {"name": item.tool, "arguments": arguments}})
 }
 
-/// The facts name a long content by its length (in UTF-16 units) and its end.
+/// The facts have the length (in UTF-16 units) and the end of a long content.
 fn shortened(mut message: Value) -> Value {
     let content = message["content"].as_str().unwrap_or_default().to_owned();
     let units: Vec<u16> = content.encode_utf16().collect();

@@ -1,7 +1,7 @@
-//! The compatibility suite: real files that other systems wrote, read as ours are, against what their own readers say.
+//! The compatibility suite: reads real files of other programs and compares the result with that of their own readers.
 //!
-//! It works on copies and never changes the folder it is given. Where their reader is wrong the right answer stands in
-//! the check, and what theirs loses is listed.
+//! It works on copies and never changes the given folder. If their reader is wrong, the check has the right answer, and
+//! what their reader loses is listed.
 
 mod agentrylab;
 mod conversations;
@@ -26,17 +26,17 @@ use duolog_types::line::check_line;
 use duolog_types::{Position, json};
 use serde_json::Value;
 
-/// What one fixture showed.
+/// The result of one fixture.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Which fixture.
+    /// The name of the fixture.
     pub name: String,
-    /// What was read.
-    pub figures: String,
-    /// Where ours and the right answer differ. Empty is what is wanted.
+    /// What was read, in numbers.
+    pub counts: String,
+    /// Differences between our result and the right one.
     pub differences: Vec<String>,
-    /// What their reader loses or corrupts here and ours does not.
-    pub theirs_loses: Vec<String>,
+    /// What their reader loses or corrupts and ours does not.
+    pub reader_losses: Vec<String>,
 }
 
 impl Verdict {
@@ -51,18 +51,18 @@ impl Verdict {
     }
 }
 
-/// A log as our reader and its dialect see it.
+/// A log, as our reader and its dialect return it.
 struct Log {
     dialect: Option<Dialect>,
-    /// Lines that end in a newline.
+    /// Lines that end with a newline.
     lines: u64,
-    /// Bytes of a last line that is no whole object: a torn tail.
+    /// Bytes of a last line that is not a complete object: a torn tail.
     torn_bytes: u64,
     items: Vec<TimelineItem>,
 }
 
 impl Log {
-    /// Items that tell of something, line by line: what was unreadable is counted, not listed.
+    /// Returns the items line by line, without unreadable lines.
     fn by_line(&self) -> impl Iterator<Item = &[TimelineItem]> {
         let readable = |item: &TimelineItem| item.what.as_deref() != Some("unreadable");
         self.items.chunk_by(|a, b| a.position == b.position).filter(move |line| readable(&line[0]))
@@ -73,7 +73,7 @@ impl Log {
     }
 }
 
-/// Reads one log: its dialect by its first lines, then all of it in one pass.
+/// Reads one log: detects its dialect by its first lines, then reads it in one pass.
 fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Log> {
     let other = |error: duolog_log::Error| io::Error::other(error.to_string());
     let mut log = Log { dialect: None, lines: 0, torn_bytes: 0, items: Vec::new() };
@@ -86,7 +86,7 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Log> {
         Ok(())
     };
     reader.each_chunk(end, Position(end.0 + rest), take).map_err(other)?;
-    // As recovery does: a last line that only lacks its newline is whole, anything less is torn.
+    // As in recovery: a last line that only lacks its newline is complete, anything else is torn.
     let whole_tail = check_line(&tail, line_max).is_ok();
 
     let mut detector = Detector::default();
@@ -129,7 +129,7 @@ pub fn run(fixtures: &Path) -> io::Result<Vec<Verdict>> {
     for (folder, check) in suites {
         let source = fixtures.join(folder);
         if !source.is_dir() {
-            verdicts.push(Verdict { figures: "not in this folder".to_owned(), ..Verdict::of(folder) });
+            verdicts.push(Verdict { counts: "not in this folder".to_owned(), ..Verdict::of(folder) });
             continue;
         }
         let copy = tempfile::tempdir()?;
@@ -138,7 +138,7 @@ pub fn run(fixtures: &Path) -> io::Result<Vec<Verdict>> {
     }
     verdicts.extend(mutate::check(fixtures)?);
     let mut untouched = Verdict::of("the folder itself");
-    untouched.figures = format!("{} files hashed before and after", before.len());
+    untouched.counts = format!("{} files hashed before and after", before.len());
     untouched.same("files", &fingerprint(fixtures)?, &before);
     verdicts.push(untouched);
     Ok(verdicts)
@@ -155,16 +155,16 @@ fn expected(root: &Path, file: &str) -> io::Result<Value> {
     serde_json::from_slice(&text).map_err(io::Error::other)
 }
 
-/// Every log that the facts name is there: a check that reads nothing holds nothing.
+/// Every log of the facts must exist: a check that reads nothing proves nothing.
 fn all_there(name: &str, facts: &Value, found: usize) -> Verdict {
     let mut verdict = Verdict::of(format!("{name} logs"));
     let named = facts.as_object().map_or(0, serde_json::Map::len);
-    verdict.figures = format!("{found} of {named} that the facts name");
+    verdict.counts = format!("{found} of {named} logs in the facts");
     verdict.same("logs", &found, &named);
     verdict
 }
 
-/// Every `.jsonl` file beneath, relative and in order.
+/// Returns every `.jsonl` file below, relative and sorted.
 fn logs(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found: Vec<_> = files(root)?.into_iter().filter(|path| is_log(path)).collect();
     found.sort();
@@ -172,7 +172,7 @@ fn logs(root: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn is_log(path: &Path) -> bool {
-    // `.jsonl` is a name of its own here, not an extension: Skillet makes it of names with nothing safe in them.
+    // A file can be called just `.jsonl`, which has no extension: Skillet does that for names without a safe character.
     path.as_os_str().as_encoded_bytes().ends_with(b".jsonl")
 }
 
@@ -212,7 +212,7 @@ fn fingerprint(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     Ok(prints)
 }
 
-/// Whether a raw line is an object at all, by the same check that guards appends.
+/// Returns true if a line is an object, by the same check as for appends.
 fn is_object(line: &str) -> bool {
     json::check_object(line).is_ok()
 }

@@ -1,9 +1,9 @@
-//! Changes one value of a fixture after the other, and sees that the suite notices each: that what Duolog returns after
-//! the import of the changed copy differs from the rows of the fixture itself.
+//! Changes the values of a fixture one at a time and checks that the suite notices each: after an import of the changed
+//! copy, the result must differ from the rows of the fixture.
 //!
-//! Of every column of every mapped table one value is changed, one is set to NULL and one that is NULL is filled, as far as
-//! the table has such rows. What cannot be noticed is listed with the reason, and a listed column that is noticed is a
-//! finding too.
+//! In every column of every imported table one value is changed, one is set to NULL, and one NULL is filled, as far as
+//! the table has such rows. Columns whose changes cannot be noticed are listed with the reason; a listed column whose
+//! change is noticed is an error too.
 
 use std::io;
 use std::path::Path;
@@ -17,25 +17,20 @@ use serde_json::Value;
 use super::source::{self, Row, Rows};
 use super::{Verdict, conversations, documents, runs};
 
-/// The columns whose changes cannot be noticed, by system and table, and why.
+/// The columns whose changes cannot be noticed, by system and table, and the reason.
 const UNNOTICED: [(&str, &str, &str, &str); 2] = [
-    (
-        "lastlight",
-        "messaging_sessions",
-        "message_count",
-        "messages are counted as they are imported: theirs is often wrong",
-    ),
-    ("lastlight", "messaging_messages", "id", "messages get numbers of their own; their order is compared"),
+    ("lastlight", "messaging_sessions", "message_count", "messages are counted at import: theirs is often wrong"),
+    ("lastlight", "messaging_messages", "id", "messages get new numbers; their order is compared"),
 ];
 
-/// A database whose rows are mapped.
+/// A database that is imported.
 struct System {
     name: &'static str,
     database: &'static str,
     tables: &'static [&'static str],
-    /// Returns true if a row of a table is mapped.
+    /// Returns true if a row of a table is imported.
     is_mapped: fn(&str, &Row) -> bool,
-    /// Imports a database, and compares what is returned then with these rows.
+    /// Imports a database and compares the result with these rows.
     differences: fn(&Path, &Rows) -> io::Result<Vec<String>>,
 }
 
@@ -63,17 +58,17 @@ static SYSTEMS: [System; 3] = [
     },
 ];
 
-/// One value of one row that becomes another.
+/// One changed value of one row.
 struct Mutation {
     system: &'static System,
     table: &'static str,
     column: String,
     rowid: i64,
     values: Vec<Sql>,
-    told: String,
+    description: String,
 }
 
-/// Changes every column of every mapped table, and tells which changes were not noticed.
+/// Changes every column of every imported table, and reports the changes that were not noticed.
 pub(super) fn check(fixtures: &Path) -> io::Result<Vec<Verdict>> {
     let mut verdict = Verdict::of("mutations");
     let (mut mutations, mut known) = (Vec::new(), Vec::new());
@@ -87,7 +82,7 @@ pub(super) fn check(fixtures: &Path) -> io::Result<Vec<Verdict>> {
         std::fs::copy(&database, &copied)?;
         let rows = source::read(&copied, system.tables)?;
         for difference in (system.differences)(&copied, &rows)? {
-            verdict.differences.push(format!("{} as it is: {difference}", system.name));
+            verdict.differences.push(format!("{} unchanged: {difference}", system.name));
         }
         mutations.extend(of_system(system, &copied, &rows)?);
         known.push((system.name, copy, rows));
@@ -105,7 +100,7 @@ pub(super) fn check(fixtures: &Path) -> io::Result<Vec<Verdict>> {
         if !mutation.apply(&database)? {
             return Ok(Change::Impossible);
         }
-        // An import or a comparison that fails is noticed too.
+        // A failed import or comparison is noticed too.
         let differs = !matches!((mutation.system.differences)(&database, rows), Ok(found) if found.is_empty());
         Ok(if differs { Change::Noticed } else { Change::Unnoticed })
     };
@@ -130,20 +125,20 @@ pub(super) fn check(fixtures: &Path) -> io::Result<Vec<Verdict>> {
         return Err(error);
     }
     let changes = changes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    judge(&mut verdict, &mutations, &changes);
+    add_result(&mut verdict, &mutations, &changes);
     Ok(vec![verdict])
 }
 
-/// What became of a mutation.
+/// The result of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Noticed,
     Unnoticed,
-    /// The table allows no such value, and so no fixture holds it.
+    /// The table rejects every such value.
     Impossible,
 }
 
-fn judge(verdict: &mut Verdict, mutations: &[Mutation], changes: &[Change]) {
+fn add_result(verdict: &mut Verdict, mutations: &[Mutation], changes: &[Change]) {
     let (mut seen, mut listed) = (0, 0);
     for (mutation, change) in mutations.iter().zip(changes) {
         let is_listed = UNNOTICED.iter().any(|(system, table, column, _)| {
@@ -154,24 +149,24 @@ fn judge(verdict: &mut Verdict, mutations: &[Mutation], changes: &[Change]) {
             (Change::Noticed, false) => seen += 1,
             (Change::Unnoticed, true) => listed += 1,
             (Change::Noticed, true) => {
-                verdict.differences.push(format!("{} is noticed, and listed as not", mutation.told));
+                verdict.differences.push(format!("{} is noticed but listed as not", mutation.description));
             }
-            (Change::Unnoticed, false) => verdict.differences.push(format!("{} is not noticed", mutation.told)),
+            (Change::Unnoticed, false) => verdict.differences.push(format!("{} is not noticed", mutation.description)),
         }
     }
     let made = changes.iter().filter(|change| **change != Change::Impossible).count();
     for (system, table, column, _) in UNNOTICED {
         let is_there = mutations.iter().any(|one| (one.table, one.column.as_str()) == (table, column));
         if mutations.iter().any(|one| one.system.name == system) && !is_there {
-            verdict.differences.push(format!("{system} {table}.{column} is listed, and no mapped table has it"));
+            verdict.differences.push(format!("{system} {table}.{column} is listed but is not imported"));
         }
     }
-    verdict.figures = format!("{seen} of {made} noticed, {listed} listed with reasons");
+    verdict.counts = format!("{seen} of {made} noticed, {listed} listed with reasons");
     let reason = |(system, table, column, why): &(&str, &str, &str, &str)| format!("{system} {table}.{column}: {why}");
-    verdict.theirs_loses.extend(UNNOTICED.iter().map(reason));
+    verdict.reader_losses.extend(UNNOTICED.iter().map(reason));
 }
 
-/// The mutations of a system: of each column one value changed, one taken away, and one filled in.
+/// Returns the mutations of a system: in each column one value changed, one set to NULL, and one filled.
 fn of_system(system: &'static System, database: &Path, rows: &Rows) -> io::Result<Vec<Mutation>> {
     let connection = Connection::open(database).map_err(io::Error::other)?;
     let mut mutations = Vec::new();
@@ -180,32 +175,33 @@ fn of_system(system: &'static System, database: &Path, rows: &Rows) -> io::Resul
             let mapped = rows[table].iter().filter(|row| (system.is_mapped)(table, row));
             let cells: Vec<(i64, &Value)> = mapped.map(|row| (row.rowid, row.value(&column))).collect();
             let (empty, full): (Vec<_>, Vec<_>) = cells.into_iter().partition(|(_, value)| value.is_null());
-            // Empty text, and the JSON text null, are other ways to write that there is nothing.
-            let said: Vec<_> = full.iter().copied().filter(|(_, value)| *value != "" && *value != "null").collect();
-            // Not always the first one: which does not matter, but that it is the same each time.
+            // Empty text and the JSON text null mean the same as NULL.
+            let filled_values: Vec<_> =
+                full.iter().copied().filter(|(_, value)| *value != "" && *value != "null").collect();
+            // Not always the first value, but the same in every run.
             let pick = |from: &[(i64, &Value)], salt: usize| {
                 let number = column.bytes().fold(salt, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
                 from.get(number.checked_rem(from.len())?).map(|(rowid, value)| (*rowid, (*value).clone()))
             };
             let mut add = |rowid: i64, kind: &str, values: Vec<Sql>| {
-                let told = format!("{} {table}.{column} of row {rowid} {kind}", system.name);
-                mutations.push(Mutation { system, table, column: column.clone(), rowid, values, told });
+                let description = format!("{} {table}.{column} of row {rowid} {kind}", system.name);
+                mutations.push(Mutation { system, table, column: column.clone(), rowid, values, description });
             };
             if let Some((rowid, value)) = pick(&full, 1) {
                 add(rowid, "changed", changed(&value, &full));
             }
-            if let Some((rowid, _)) = pick(&said, 7) {
+            if let Some((rowid, _)) = pick(&filled_values, 7) {
                 add(rowid, "set to NULL", vec![Sql::Null]);
             }
             if let Some((rowid, _)) = pick(&empty, 3) {
-                add(rowid, "filled", vec![filled(&declared, &said)]);
+                add(rowid, "filled", vec![filled(&declared, &filled_values)]);
             }
         }
     }
     Ok(mutations)
 }
 
-/// What a value may become: the first that the table allows.
+/// Returns candidates for the new value: the first that the table accepts is used.
 fn changed(value: &Value, full: &[(i64, &Value)]) -> Vec<Sql> {
     let is_switch = full.iter().all(|(_, value)| matches!(value.as_i64(), Some(0 | 1)));
     match value {
@@ -235,22 +231,22 @@ fn changed_text(text: &str, full: &[(i64, &Value)]) -> Vec<Sql> {
     if text == "null" {
         return vec![Sql::Text("{\"x\":1}".to_owned())];
     }
-    // An instant is shifted in its last digit.
+    // A timestamp is changed in its last digit.
     if text.len() > 19 && text.ends_with('Z') && text.as_bytes()[10] == b'T' {
         let digit = text.as_bytes()[text.len() - 2];
         let next = if digit == b'9' { '8' } else { char::from(digit + 1) };
         return vec![Sql::Text(format!("{}{next}Z", &text[..text.len() - 2]))];
     }
-    // One that holds the other may mean the same: a repository with and without its owner.
+    // A text that contains the other may mean the same: a repository with and without its owner.
     let differs = |other: &&str| !other.contains(text) && !text.contains(*other);
     let other = full.iter().filter_map(|(_, value)| value.as_str()).find(differs);
     let few = full.iter().filter(|(_, value)| value.as_str() == Some(text)).count() > 1;
-    // A word of a set becomes another of it; what is one of its kind becomes what nothing else is.
+    // A value of a small set becomes another of the set; a unique value becomes another unique one.
     let word = other.filter(|_| few).map(|other| Sql::Text(other.to_owned()));
     word.into_iter().chain([Sql::Text(format!("{text}x"))]).collect()
 }
 
-/// A structure with one member changed.
+/// Returns the structure with one member changed.
 fn changed_json(json: Value) -> Value {
     match json {
         Value::Null => true.into(),
@@ -274,7 +270,7 @@ fn changed_json(json: Value) -> Value {
     }
 }
 
-/// What stands where nothing was.
+/// Returns a value in place of NULL.
 fn filled(declared: &str, full: &[(i64, &Value)]) -> Sql {
     match (full.first().map(|(_, value)| *value), declared) {
         (Some(Value::String(text)), _) => Sql::Text(text.clone()),
@@ -290,7 +286,7 @@ fn filled(declared: &str, full: &[(i64, &Value)]) -> Sql {
 }
 
 impl Mutation {
-    /// Changes the value in a copy; false if the table allows none of what it may become.
+    /// Changes the value in a copy. Returns false if the table accepts none of the candidates.
     fn apply(&self, database: &Path) -> io::Result<bool> {
         let connection = Connection::open(database).map_err(io::Error::other)?;
         connection
@@ -300,8 +296,8 @@ impl Mutation {
         for value in &self.values {
             match connection.execute(&sql, rusqlite::params![value, self.rowid]) {
                 Ok(1) => return Ok(true),
-                Ok(_) => return Err(io::Error::other(format!("{}: there is no such row", self.told))),
-                // The table takes no such value.
+                Ok(_) => return Err(io::Error::other(format!("{}: the row does not exist", self.description))),
+                // The table rejects this value.
                 Err(rusqlite::Error::SqliteFailure(failure, _))
                     if matches!(failure.code, ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {}
                 Err(error) => return Err(io::Error::other(error)),

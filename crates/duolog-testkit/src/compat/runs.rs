@@ -1,5 +1,5 @@
-//! Last Light's runs, executions, gates, switches and chats: mapped to our rows, put into a real home, and read back
-//! through the library against their facts, and against every value of every row.
+//! Last Light's runs, executions, gates, switches and chats: imported into a real home, read back through the library,
+//! and compared with their facts and with every value of every row.
 
 mod rows;
 
@@ -25,23 +25,23 @@ use super::source::{Row, Rows};
 use super::{Verdict, expected};
 use crate::clock::FixedClock;
 
-/// The third of the days that their daily figures are of, at noon.
+/// The last of the three days in their daily statistics, at noon.
 const LAST_DAY: &str = "2026-05-28T12:00:00.000000Z";
-/// A day after all that is in the copy.
+/// A day after the last timestamp in the copy.
 const DAY_AFTER: &str = "2026-08-21T12:00:00.000000Z";
 
 fn other(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// A home of its own with all that a database gives.
-struct Taken {
-    /// Kept as long as it is read.
+/// A home with everything that a database contains.
+struct ImportedHome {
+    /// Kept while the home is read.
     _directory: tempfile::TempDir,
     store: Store,
     first: ImportReport,
     again: ImportReport,
-    /// Every row of theirs, by table.
+    /// All of their rows, by table.
     rows: BTreeMap<&'static str, Vec<Value>>,
 }
 
@@ -55,22 +55,22 @@ pub(super) const TABLES: [&str; 7] = [
     "messaging_messages",
 ];
 
-/// Imports a database, and compares what is returned then with these rows.
+/// Imports a database and compares the result with these rows.
 pub(super) fn differences(database: &Path, rows: &Rows) -> io::Result<Vec<String>> {
     let mut verdict = Verdict::default();
     let (directory, store) = home(LAST_DAY)?;
     let first = lastlight::import(&store, database, Durability::Process, |_| {}).map_err(other)?;
-    verdict.same("what could not be taken", &first.errors.notes, &Vec::new());
+    verdict.same("import errors", &first.errors.notes, &Vec::new());
     let object = |row: &Row| row.cells.iter().map(|(name, cell)| (name.clone(), cell.value.clone())).collect();
     let rows = rows.iter().map(|(table, rows)| (*table, rows.iter().map(object).collect())).collect();
-    verdict.same("what was left out", &first.left_out.notes, &Vec::new());
-    verdict.same("rows taken", &first.imported, &counts(&rows));
-    let taken = Taken { _directory: directory, store, again: first.clone(), first, rows };
+    verdict.same("rows left out", &first.left_out.notes, &Vec::new());
+    verdict.same("imported rows", &first.imported, &counts(&rows));
+    let taken = ImportedHome { _directory: directory, store, again: first.clone(), first, rows };
     rows::compare(&mut verdict, &taken)?;
     Ok(verdict.differences)
 }
 
-/// A home of its own, whose clock shows this.
+/// Creates a home with a clock that shows `now`.
 fn home(now: &str) -> io::Result<(tempfile::TempDir, Store)> {
     let directory = tempfile::tempdir()?;
     let mut options = StoreOptions::at(Home::beneath(directory.path())).one_shot();
@@ -92,29 +92,29 @@ fn counts(rows: &BTreeMap<&'static str, Vec<Value>>) -> Counts {
     }
 }
 
-/// Imports a database twice, and sees that nothing of it changed.
-fn taken(root: &Path, now: &str, verdict: &mut Verdict) -> io::Result<Taken> {
+/// Imports a database twice; the second import must change nothing.
+fn taken(root: &Path, now: &str, verdict: &mut Verdict) -> io::Result<ImportedHome> {
     let before = contents(root)?;
     let database = root.join("lastlight.db");
     let (directory, store) = home(now)?;
     let mut seen = lastlight::Progress::default();
     let first = lastlight::import(&store, &database, Durability::Process, |so_far| seen = *so_far).map_err(other)?;
     let again = lastlight::import(&store, &database, Durability::Process, |_| {}).map_err(other)?;
-    verdict.same("how far it came", &seen.done, &seen.all);
-    verdict.same("what could not be taken", &first.errors.notes, &Vec::new());
-    verdict.same("what was taken the second time", &again.imported, &Counts::default());
-    verdict.same("what stood the second time", &again.unchanged, &first.imported);
+    verdict.same("progress", &seen.done, &seen.all);
+    verdict.same("import errors", &first.errors.notes, &Vec::new());
+    verdict.same("rows of the second import", &again.imported, &Counts::default());
+    verdict.same("unchanged rows of the second import", &again.unchanged, &first.imported);
     let foreign = Foreign::open(&database, directory.path()).map_err(other)?;
     let mut rows = BTreeMap::new();
     for table in TABLES {
         rows.insert(table, rows_of(&foreign, table)?);
     }
     verdict.same("bytes of their files", &contents(root)?, &before);
-    verdict.same("rows taken", &first.imported, &counts(&rows));
-    Ok(Taken { _directory: directory, store, first, again, rows })
+    verdict.same("imported rows", &first.imported, &counts(&rows));
+    Ok(ImportedHome { _directory: directory, store, first, again, rows })
 }
 
-/// A schedule of which the configuration says something else than they say over it.
+/// Returns a schedule whose configuration differs from their override.
 fn schedule(name: &str) -> BaseSchedule {
     BaseSchedule {
         name: name.to_owned(),
@@ -129,7 +129,7 @@ fn schedule(name: &str) -> BaseSchedule {
     }
 }
 
-/// The database and what is beside it, byte for byte.
+/// Returns the database and the files next to it, byte for byte.
 fn contents(root: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root)? {
@@ -142,7 +142,7 @@ fn contents(root: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// The rows of a table as objects, as the engine itself writes them.
+/// Returns the rows of a table as objects, as SQLite writes them.
 fn rows_of(foreign: &Foreign, table: &str) -> io::Result<Vec<Value>> {
     let mut members = Vec::new();
     let mut each = |name: String| members.push(format!("'{name}', \"{name}\""));
@@ -180,7 +180,7 @@ fn object(members: &[(String, String)]) -> Value {
     Value::Object(members.iter().map(|(key, value)| (key.clone(), parsed(value))).collect::<Map<_, _>>())
 }
 
-/// What a number of dollars is, exactly as it is written.
+/// Parses a number of dollars exactly.
 fn money(number: &Value) -> Option<Money> {
     number.as_f64().and_then(|number| Money::parse(&format!("{number}")))
 }
@@ -188,7 +188,7 @@ fn money(number: &Value) -> Option<Money> {
 pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
     let mut verdict = Verdict::of("lastlight runs");
     let taken = taken(root, LAST_DAY, &mut verdict)?;
-    verdict.same("what was left out", &taken.first.left_out.notes, &Vec::new());
+    verdict.same("rows left out", &taken.first.left_out.notes, &Vec::new());
     rows::compare(&mut verdict, &taken)?;
     let right = expected(root, "expected/runs-detail.json")?;
     for (id, right) in right.as_object().into_iter().flatten() {
@@ -200,24 +200,24 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
             }
         }
         let mut right = right.clone();
-        // Of a repository with its owner the row has both; which one they gave is compared with the rows.
+        // We store a repository with its owner in two columns; the original text is compared with the rows.
         right["repo"] = ours["repo"].clone();
         verdict.same(&format!("run {id}"), &ours, &right);
     }
     compare_lists(&mut verdict, root, &taken.store)?;
     compare_misc(&mut verdict, root, &taken)?;
     compare_facts(&mut verdict, root, &taken.store)?;
-    verdict.figures = figures(&taken);
+    verdict.counts = import_counts(&taken);
     Ok(vec![verdict])
 }
 
 pub(super) fn check_crash_copy(root: &Path) -> io::Result<Vec<Verdict>> {
-    let mut verdict = Verdict::of("lastlight runs of a copy that a power cut left");
+    let mut verdict = Verdict::of("lastlight runs after a power loss");
     let taken = taken(root, DAY_AFTER, &mut verdict)?;
     rows::compare(&mut verdict, &taken)?;
     let Counts { runs, executions, messages, .. } = taken.first.imported;
     verdict.same(
-        "runs, executions and messages, the write-ahead log's too",
+        "runs, executions and messages, including the write-ahead log",
         &(runs, executions, messages),
         &(31, 55, 71),
     );
@@ -227,26 +227,26 @@ pub(super) fn check_crash_copy(root: &Path) -> io::Result<Vec<Verdict>> {
     first.sort();
     for (place, (_, id)) in first.iter().enumerate() {
         let before = taken.store.runs().waiting_before(id).map_err(other)?;
-        verdict.same(&format!("who waits before {id}"), &before, &u32::try_from(place).ok());
+        verdict.same(&format!("queue position of {id}"), &before, &u32::try_from(place).ok());
     }
     let admitted = taken.store.runs().admit(None, PAGE_MAX).map_err(other)?;
-    verdict.same("what was waited for elsewhere has not waited too long here", &admitted.expired.len(), &0);
-    verdict.theirs_loses.push("a copy of lastlight.db alone has 28 runs, 47 executions and no messages".to_owned());
-    verdict.figures = figures(&taken);
+    verdict.same("imported waiting time does not expire runs", &admitted.expired.len(), &0);
+    verdict.reader_losses.push("a copy of lastlight.db alone has 28 runs, 47 executions and no messages".to_owned());
+    verdict.counts = import_counts(&taken);
     Ok(vec![verdict])
 }
 
-fn figures(taken: &Taken) -> String {
+fn import_counts(taken: &ImportedHome) -> String {
     let Counts { runs, executions, approvals, schedules, workflows, chats, messages } = taken.first.imported;
-    let (told, again) = (taken.first.left_out.count(), taken.again.left_out.count());
+    let (lost, lost_again) = (taken.first.left_out.count(), taken.again.left_out.count());
     format!(
         "{runs} runs, {executions} executions, {approvals} gates, {} switches, {chats} chats, {messages} messages; \
-         told of {told} things without a place, and of {again} the second time",
+         {lost} values left out, {lost_again} in the second import",
         schedules + workflows
     )
 }
 
-/// A run in the shape of their facts.
+/// Returns a run in the shape of their facts.
 fn shown(run: &Run) -> Value {
     let summary = &run.summary;
     let phases: Vec<Value> = run.phase_history.iter().map(|entry| parsed(entry)).collect();
@@ -269,7 +269,7 @@ fn shown(run: &Run) -> Value {
     })
 }
 
-/// Lists: all of them, the active first, and by workflow in their order.
+/// Compares the lists: all runs, active first, and the runs of each workflow.
 fn compare_lists(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Result<()> {
     let list = expected(root, "expected/runs-list-all.json")?;
     let theirs: Vec<&Value> = list["runs"].as_array().into_iter().flatten().collect();
@@ -280,23 +280,23 @@ fn compare_lists(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Resul
     let ours = store.runs().list(&RunFilter::default(), &page).map_err(other)?.runs;
     let ids = |runs: &[&Value]| runs.iter().map(|run| text(run, "id").to_owned()).collect::<Vec<_>>();
     let listed: Vec<String> = ours.iter().map(|run| run.id.to_string()).collect();
-    verdict.same("the list of runs, the active first", &listed, &ids(&right));
-    verdict.same("runs in all", &json!(store.runs().count(&RunFilter::default()).map_err(other)?), &list["total"]);
+    verdict.same("list of runs, active first", &listed, &ids(&right));
+    verdict.same("total of runs", &json!(store.runs().count(&RunFilter::default()).map_err(other)?), &list["total"]);
     let ended = theirs.iter().position(|run| rank(run) > 2).unwrap_or(theirs.len());
     let behind = theirs[ended..].iter().filter(|run| rank(run) < 3).count();
-    verdict.theirs_loses.push(format!("{behind} runs that are active stand behind ended ones in their list"));
+    verdict.reader_losses.push(format!("{behind} active runs are behind ended ones in their list"));
     let names: BTreeSet<&str> = theirs.iter().map(|run| text(run, "workflowName")).collect();
     for name in names {
         let filter = RunFilter { workflow_name: Some(name.to_owned()), ..RunFilter::default() };
         let ours = store.runs().list(&filter, &page).map_err(other)?.runs;
         let listed: Vec<String> = ours.iter().map(|run| run.id.to_string()).collect();
         let right: Vec<&Value> = theirs.iter().copied().filter(|run| run["workflowName"] == name).collect();
-        verdict.same(&format!("the list of {name}"), &listed, &ids(&right));
+        verdict.same(&format!("list of {name}"), &listed, &ids(&right));
     }
     Ok(())
 }
 
-fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result<()> {
+fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &ImportedHome) -> io::Result<()> {
     let (misc, store) = (expected(root, "expected/misc.json")?, &taken.store);
     let counts = store.runs().count_by_status().map_err(other)?;
     let ours: Map<String, Value> =
@@ -311,7 +311,7 @@ fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result
     let right = misc["pending"].as_array().into_iter().flatten();
     let right: Vec<Value> =
         right.map(|gate| ["id", "gate", "kind", "createdAt"].map(|name| gate[name].clone()).into()).collect();
-    verdict.same("gates that wait, the newest first", &ours, &right);
+    verdict.same("pending gates, newest first", &ours, &right);
     let workflows = store.workflows().list(None, PAGE_MAX).map_err(other)?;
     let names: Vec<&str> = workflows.iter().filter(|one| one.has_runs).map(|one| one.name.as_str()).collect();
     verdict.same("names of workflows", &json!(names), &misc["names"]);
@@ -325,7 +325,7 @@ fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result
     let meant = |one: &&Execution| one.run_id.as_ref().is_none_or(|run| run.as_str() == first);
     let ours: Vec<&str> = of_trigger.iter().filter(meant).map(|one| one.id.as_str()).collect();
     let ids: Vec<&str> = right.iter().map(|row| text(row, "id")).collect();
-    verdict.same("executions of a run and of what set it off", &ours, &ids);
+    verdict.same("executions of a run and of its trigger", &ours, &ids);
     for thread in misc["chat"].as_array().into_iter().flatten() {
         let turns = store.runs().executions().of_trigger(TriggerType::Chat, text(thread, "triggerId"), PAGE_MAX, None);
         let turns = turns.map_err(other)?.executions;
@@ -343,12 +343,12 @@ fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result
         verdict.same("cost of a chat", &cost, &money(&thread["totalCost"]));
         let id = ChatId::parse(text(thread, "triggerId")).map_err(other)?;
         let last = store.chats().history(&id, None, 1).map_err(other)?.messages.pop().map(|message| message.content);
-        verdict.same("last words of a chat", &last.as_deref(), &thread["lastAssistantContent"].as_str());
+        verdict.same("last assistant message of a chat", &last.as_deref(), &thread["lastAssistantContent"].as_str());
     }
     Ok(())
 }
 
-/// Their days: how much was run, and what it cost. Theirs are sums of binary fractions.
+/// Compares their days: executions and cost. Their costs are sums of binary fractions.
 fn compare_days(verdict: &mut Verdict, store: &Store, misc: &Value) -> io::Result<()> {
     let query = duolog::runs::RollupQuery { every: RollupInterval::Day, last: 3, zone: None, workflow: None };
     let days = store.runs().rollups(&query).map_err(other)?;
@@ -376,21 +376,21 @@ fn compare_days(verdict: &mut Verdict, store: &Store, misc: &Value) -> io::Resul
             "cacheReadTokens",
         ];
         verdict.same("a day", &shown, &Value::Array(names.map(|name| right[name].clone()).into()));
-        // To the billionth of a dollar: beyond that theirs is not exact.
+        // To the billionth of a dollar: beyond that their sum is not exact.
         let theirs = format!("{:.9}", right["costUsd"].as_f64().unwrap_or_default());
         verdict.same("cost of a day", &Some(ours.cost), &Money::parse(&theirs));
         if ours.cache_creation_input_tokens > 0 {
             let lost = format!(
-                "{} tokens put into a cache on {} are in none of their sums",
+                "{} cache creation tokens on {} are missing in all of their sums",
                 ours.cache_creation_input_tokens, ours.label
             );
-            verdict.theirs_loses.push(lost);
+            verdict.reader_losses.push(lost);
         }
     }
     Ok(())
 }
 
-fn compare_skills(verdict: &mut Verdict, taken: &Taken, misc: &Value) -> io::Result<()> {
+fn compare_skills(verdict: &mut Verdict, taken: &ImportedHome, misc: &Value) -> io::Result<()> {
     let mut ours: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     let (mut by_trigger, mut in_flight) = (BTreeMap::<&str, u64>::new(), 0);
     for row in &taken.rows["executions"] {
@@ -408,13 +408,13 @@ fn compare_skills(verdict: &mut Verdict, taken: &Taken, misc: &Value) -> io::Res
         .into_iter()
         .map(|(skill, [count, success, fail])| (skill, json!({"count": count, "success": success, "fail": fail})))
         .collect();
-    verdict.same("executions by what they do", &Value::Object(shown), &misc["stats"]["by_skill"]);
-    verdict.same("executions by what set them off", &json!(by_trigger), &misc["stats"]["by_trigger"]);
+    verdict.same("executions by skill", &Value::Object(shown), &misc["stats"]["by_skill"]);
+    verdict.same("executions by trigger", &json!(by_trigger), &misc["stats"]["by_trigger"]);
     verdict.same("executions in flight", &json!(in_flight), &misc["stats"]["running"]);
     Ok(())
 }
 
-/// What the facts say of runs and chats by their roles; at the end those that ran are taken up.
+/// Compares the facts about runs and chats by their roles; at the end running runs are recovered.
 fn compare_facts(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Result<()> {
     let facts = expected(root, "expected/facts.json")?;
     let mut running = BTreeSet::new();
@@ -425,7 +425,7 @@ fn compare_facts(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Resul
         }
         if role.starts_with("paused") {
             verdict.same(
-                &format!("what {role} waits at"),
+                &format!("gate of {role}"),
                 &run.pending.as_ref().map(ApprovalId::as_str),
                 &fact["approval"].as_str(),
             );
@@ -438,12 +438,12 @@ fn compare_facts(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Resul
     let chats = store.chats().list(&filter, None, PAGE_MAX).map_err(other)?.chats;
     let ours: Vec<(&str, bool)> = chats.iter().map(|chat| (chat.id.as_str(), chat.active)).collect();
     let right = vec![(text(&facts["chat"], "fresh"), true), (text(&facts["chat"], "old"), false)];
-    verdict.same("chats, the last active first", &ours, &right);
-    let recovered = store.runs().recover("whoever goes on").map_err(other)?;
+    verdict.same("chats, last active first", &ours, &right);
+    let recovered = store.runs().recover("new owner").map_err(other)?;
     let resumed: BTreeSet<RunId> = recovered.resumed.iter().map(|claim| claim.run.id.clone()).collect();
-    verdict.same("runs that are taken up again", &resumed, &running);
+    verdict.same("recovered runs", &resumed, &running);
     verdict.same(
-        "executions that are closed then",
+        "executions that the recovery ended",
         &recovered.resumed.iter().map(|one| one.closed.len()).sum(),
         &running.len(),
     );

@@ -1,4 +1,4 @@
-//! Skillet's replay logs, and damaged ones cut from them.
+//! Skillet's replay logs, and damaged copies of them.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         let mut verdict = Verdict::of(format!("skillet {name}"));
         let turns = turns(&log.items);
         let kinds: Vec<&str> = log.by_line().map(|line| kind(&line[0])).collect();
-        verdict.figures = format!(
+        verdict.counts = format!(
             "{} lines, {} entries, {} turns ({} incomplete), {} unreadable, {} torn bytes",
             log.lines,
             kinds.len(),
@@ -33,12 +33,12 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         verdict.same("dialect", &log.dialect, &dialect);
         let right = &facts["readAll_and_turns"][&name];
         if right.is_null() {
-            verdict.differences.push("their reader's facts do not name this file".to_owned());
+            verdict.differences.push("the facts of their reader lack this file".to_owned());
         } else if right.get("throws").is_some() {
             let entries = log.lines - u64::try_from(log.unreadable()).unwrap_or_default();
             verdict.same("entries", &kinds.len(), &usize::try_from(entries).unwrap_or_default());
             verdict.same("turns", &turns.len(), &1);
-            verdict.theirs_loses.push(format!("their reader throws and shows nothing: {}", right["throws"]));
+            verdict.reader_losses.push(format!("their reader throws and shows nothing: {}", right["throws"]));
         } else {
             compare(&mut verdict, &log, &kinds, &turns, right);
         }
@@ -46,7 +46,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
         let tailed = tailed.split(',').filter(|kind| !kind.is_empty() && *kind != "null").count();
         if tailed < kinds.len() {
             let lost = kinds.len() - tailed;
-            verdict.theirs_loses.push(format!("their tailer never gives the last {lost} entry (no newline yet)"));
+            verdict.reader_losses.push(format!("their tailer never returns the last {lost} entry (no newline yet)"));
         }
         round_trip(&mut verdict, &root.join(&path))?;
         verdicts.push(verdict);
@@ -55,7 +55,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
     Ok(verdicts)
 }
 
-/// Our writer gives every real line back, byte for byte, but for structured input, which only Skillet makes.
+/// Our writer reproduces every real line, byte for byte, except structured input, which only Skillet writes.
 fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
     let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
     for line in text.lines().filter(|line| is_object(line)) {
@@ -65,7 +65,7 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
         let (agent, tool, timestamp) = (word(&step["agentName"]), word(&step["toolName"]), word(&value["timestamp"]));
         let (agent_name, tool_name) = (agent.as_str(), tool.as_str());
         let names = ["text", "toolArgumentsStr", "result", "toAgentName"];
-        let said = names.iter().find_map(|name| step[name].as_str()).unwrap_or_default();
+        let text = names.iter().find_map(|name| step[name].as_str()).unwrap_or_default();
         let (answer, model) = (word(&value["finalResult"]["text"]), value["model"].as_str());
         let asked = value["userInput"].as_str();
         let entry = match (value["kind"].as_str(), step["type"].as_str()) {
@@ -76,14 +76,14 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
             (Some("final_result"), _) => Entry::FinalResult { text: &answer, model },
             (_, Some("agent_start")) => Entry::Step(Step::AgentStart { agent_name }),
             (_, Some("agent_end")) => Entry::Step(Step::AgentEnd { agent_name }),
-            (_, Some("handoff")) => Entry::Step(Step::Handoff { agent_name, to_agent_name: said }),
+            (_, Some("handoff")) => Entry::Step(Step::Handoff { agent_name, to_agent_name: text }),
             (_, Some("agent_tool_start")) => {
-                Entry::Step(Step::AgentToolStart { agent_name, tool_name, tool_arguments_str: said })
+                Entry::Step(Step::AgentToolStart { agent_name, tool_name, tool_arguments_str: text })
             }
-            (_, Some("agent_tool_end")) => Entry::Step(Step::AgentToolEnd { agent_name, tool_name, result: said }),
-            _ => Entry::Step(Step::Text { text: said }),
+            (_, Some("agent_tool_end")) => Entry::Step(Step::AgentToolEnd { agent_name, tool_name, result: text }),
+            _ => Entry::Step(Step::Text { text }),
         };
-        verdict.same("written anew", &entry.to_text(&timestamp).map_err(io::Error::other)?.as_str(), &line);
+        verdict.same("written again", &entry.to_text(&timestamp).map_err(io::Error::other)?.as_str(), &line);
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ fn compare(verdict: &mut Verdict, log: &Log, kinds: &[&str], turns: &[Value], ri
     for (number, (ours, right)) in turns.iter().zip(&theirs).enumerate() {
         let mut ours = ours.clone();
         if right["userInput"] == "[structured]" {
-            // The facts name no text here; ours must not be empty.
+            // The facts have no text here; ours must not be empty.
             verdict.same(
                 "structured input is shown",
                 &ours["userInput"].as_str().is_some_and(|t| !t.is_empty()),
@@ -104,23 +104,21 @@ fn compare(verdict: &mut Verdict, log: &Log, kinds: &[&str], turns: &[Value], ri
             );
             ours["userInput"] = right["userInput"].clone();
         }
-        // The facts keep the first 60 characters of an answer.
+        // The facts have the first 60 characters of an answer.
         let cut: String = ours["finalText"].as_str().unwrap_or_default().chars().take(60).collect();
         ours["finalText"] = json!(cut);
         verdict.same(&format!("turn {number}"), &ours, right);
     }
     let outside = outside(&log.items);
     if outside > 0 {
-        verdict
-            .theirs_loses
-            .push(format!("their turns drop {outside} entries that stand outside a turn; ours shows them"));
+        verdict.reader_losses.push(format!("their turns drop {outside} entries outside of a turn; ours show them"));
     }
     let unreadable = log.unreadable();
     if unreadable > 0 {
-        verdict.theirs_loses.push(format!("their reader skips {unreadable} bad lines without a word; ours notes each"));
+        verdict.reader_losses.push(format!("their reader skips {unreadable} bad lines silently; ours reports each"));
     }
     if log.torn_bytes > 0 {
-        verdict.theirs_loses.push(format!("their reader drops a torn tail of {} bytes unseen", log.torn_bytes));
+        verdict.reader_losses.push(format!("their reader drops a torn tail of {} bytes silently", log.torn_bytes));
     }
 }
 
@@ -132,7 +130,7 @@ fn kind(item: &TimelineItem) -> &'static str {
     }
 }
 
-/// Entries before the first turn, and entries behind the one that closed a turn.
+/// Counts the entries before the first turn and after the end of a turn.
 fn outside(items: &[TimelineItem]) -> usize {
     let (mut open, mut outside) = (false, 0);
     for item in items.iter().filter(|item| item.what.as_deref() != Some("unreadable")) {
@@ -152,7 +150,7 @@ fn incomplete(items: &[TimelineItem]) -> usize {
     ended + usize::from(fold.last().is_some_and(|turn| !turn.is_complete()))
 }
 
-/// The turns in the shape of the facts; a turn that was cut off ends in what it had said so far.
+/// Returns the turns in the shape of the facts; an incomplete turn ends with its text so far.
 fn turns(items: &[TimelineItem]) -> Vec<Value> {
     let mut fold = TurnFold::default();
     let mut found: Vec<_> = items.iter().filter_map(|item| fold.item(item)).collect();

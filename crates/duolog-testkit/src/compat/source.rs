@@ -1,4 +1,4 @@
-//! The rows of another program's database, each value as it stands there.
+//! The rows of another program's database, with every value unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,12 +8,12 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
-/// A value, and how SQL writes it.
+/// A value and its SQL literal.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
     /// The value; bytes are an array of numbers.
     pub(super) value: Value,
-    /// The value as SQL writes it.
+    /// The SQL literal.
     pub(super) literal: String,
 }
 
@@ -21,11 +21,11 @@ pub(super) struct Cell {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) rowid: i64,
-    /// By the names of their columns, in the order of the table.
+    /// By column name, in the order of the table.
     pub(super) cells: Vec<(String, Cell)>,
 }
 
-/// The rows of each table, in the order of their numbers.
+/// The rows of each table, by rowid.
 pub(super) type Rows = BTreeMap<&'static str, Vec<Row>>;
 
 impl Row {
@@ -34,7 +34,7 @@ impl Row {
         self.cells.iter().find(|(known, _)| known == name).map_or(&Value::Null, |(_, cell)| &cell.value)
     }
 
-    /// Returns a text; empty if it is none.
+    /// Returns a text; empty if the value is not a text.
     pub(super) fn text(&self, name: &str) -> &str {
         self.value(name).as_str().unwrap_or_default()
     }
@@ -48,7 +48,7 @@ impl Row {
     }
 }
 
-/// Reads tables of a database that nobody writes.
+/// Reads tables of a database that no other process writes.
 pub(super) fn read(database: &Path, tables: &[&'static str]) -> io::Result<Rows> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags).map_err(io::Error::other)?;

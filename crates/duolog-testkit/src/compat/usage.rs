@@ -1,4 +1,4 @@
-//! Made-up sessions where Claude Code and Codex would keep them, for counting them with other programs too.
+//! Generated sessions in the directories of Claude Code and Codex, so that other programs can count them too.
 
 use std::fs;
 use std::io;
@@ -6,14 +6,15 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::transcripts::{self, Made};
+use crate::transcripts::{self, GeneratedLog};
 
-/// The sessions of each kind.
+/// The number of sessions of each kind.
 const SESSIONS: u64 = 12;
 
-/// Writes `claude/projects/…` and `codex/sessions/…`; says how many files. Some sessions were resumed by copying, as older
-/// versions of Claude Code did, and some were forked, as newer ones do, from sessions that are there or are not. Some tell
-/// of what their subagents said, which may have logs of their own.
+/// Writes `claude/projects/…` and `codex/sessions/…`. Returns the number of files.
+///
+/// Some sessions were resumed by copying, as in older versions of Claude Code, and some were forked, as in newer ones,
+/// from sessions that exist or not. Some contain messages of their subagents, which may have separate logs.
 pub fn make(folder: &Path) -> io::Result<u64> {
     fs::create_dir_all(folder.parent().unwrap_or(Path::new(".")))?;
     fs::create_dir(folder)?;
@@ -21,7 +22,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
     fs::create_dir_all(&claude)?;
     fs::create_dir_all(&codex)?;
     let mut files = 0;
-    let mut write = |folder: &Path, name: String, made: &Made| {
+    let mut write = |folder: &Path, name: String, made: &GeneratedLog| {
         files += 1;
         fs::write(folder.join(name), made.text())
     };
@@ -37,7 +38,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
             write(&claude, id(seed + 200), &after(&session, 200 + seed, forked))?;
         }
         if seed % 4 == 2 {
-            // The parent's file is not there.
+            // The parent's file does not exist.
             let parent = transcripts::claude(400 + seed, 5);
             write(&claude, id(seed + 300), &after(&parent, 300 + seed, forked))?;
         }
@@ -59,28 +60,28 @@ pub fn make(folder: &Path) -> io::Result<u64> {
     Ok(files)
 }
 
-/// A session that goes on from most of another's lines.
-fn after(session: &Made, seed: u64, copy: impl Fn(&str) -> String) -> Made {
+/// Returns a session that continues after most lines of another.
+fn after(session: &GeneratedLog, seed: u64, copy: impl Fn(&str) -> String) -> GeneratedLog {
     let mut next = transcripts::claude(seed, 4);
     let copied = session.lines.iter().take(session.lines.len() * 3 / 4);
     next.lines.splice(0..0, copied.map(|line| copy(line)));
     next
 }
 
-/// A session that tells of what a subagent said.
-fn with_progress(mut session: Made, subagent: &Made) -> Made {
+/// Returns a session with lines about a subagent's messages.
+fn with_progress(mut session: GeneratedLog, subagent: &GeneratedLog) -> GeneratedLog {
     for line in &subagent.lines {
-        let Ok(said) = serde_json::from_str::<Value>(line) else { continue };
-        if said["type"] == "assistant" {
-            let data = json!({"type":"agent_progress","agentId":"a1","prompt":"","message":said});
-            let at = said["timestamp"].clone();
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        if message["type"] == "assistant" {
+            let data = json!({"type":"agent_progress","agentId":"a1","prompt":"","message":message});
+            let at = message["timestamp"].clone();
             session.lines.push(json!({"type":"progress","timestamp":at,"toolUseID":"t","data":data}).to_string());
         }
     }
     session
 }
 
-/// A line as a fork copies it.
+/// Returns a line as a fork copies it.
 fn forked(line: &str) -> String {
     let Ok(Value::Object(mut members)) = serde_json::from_str(line) else { return line.to_owned() };
     members.insert("forkedFrom".to_owned(), json!({"sessionId": "parent", "messageUuid": "m"}));

@@ -1,4 +1,4 @@
-//! The invariants, held against what a crash left.
+//! The invariants that must hold after a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,13 @@ use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
 use duolog_types::{Durability, HomeId, SessionId};
 
-use super::alike::check_counted;
-use super::ledger::{Ledger, Told};
+use super::equal_lines::check_counted;
+use super::ledger::{Ledger, SessionRecord};
 use super::script::{batch_of, rename};
 use super::world::World;
 use crate::disk::SimDisk;
 
-/// An invariant that does not hold, in words.
+/// A violated invariant, as text.
 #[derive(Clone, Debug)]
 pub struct Broken(pub String);
 
@@ -33,80 +33,80 @@ macro_rules! hold {
     };
 }
 
-type Held<T = ()> = Result<T, Broken>;
+type CheckResult<T = ()> = Result<T, Broken>;
 
-/// Whether everything that someone knew of a log could still be known when it was changed by hand.
+/// What processes could still know of a log when it was changed by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// The writers lived, and so does the state: what is taken away must be missed.
-    Whole,
-    /// A writer died before anyone folded, or the power took rows: only what is left can be missed.
-    Partly,
+    /// The writers lived and the state is complete: every loss must be detected.
+    Complete,
+    /// A writer died before its lines were folded, or rows were lost with the power: only the loss of a known line is.
+    Partial,
 }
 
-/// What is looked at after a crash.
+/// A crash to check.
 pub(crate) struct Crashed<'c> {
     pub(crate) disk: SimDisk,
-    /// The same, as the crash left it: recovery works on the other.
+    /// The disk as the crash left it; recovery changes the other.
     pub(crate) before: SimDisk,
-    /// What could still be known.
+    /// What processes could still know.
     pub(crate) memory: Memory,
-    /// The directory with the database that survived.
+    /// The directory of the database that survived.
     pub(crate) dir: &'c Path,
     pub(crate) home: HomeId,
-    /// What acknowledgements must have survived: all of them, or those made durable against power loss.
+    /// The acknowledgements that must have survived: all, or those that are durable against power loss.
     pub(crate) survived: Durability,
     pub(crate) ledger: &'c Ledger,
 }
 
-/// Recovers and holds everything to the invariants.
-pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
+/// Recovers and checks all invariants.
+pub(crate) fn check(crashed: &Crashed<'_>) -> CheckResult {
     let mut world = World::at(crashed.dir, crashed.home);
     if crashed.survived == Durability::Power {
         world.boot.push_str("-and-another");
     }
     let join = open(&world, &crashed.disk)?;
-    mend_poisoned(&join, crashed.ledger)?;
+    repair_closed_logs(&join, crashed.ledger)?;
     join.catch_up(u64::MAX).map_err(failed("catching up"))?;
     let before = derived_rows(&join)?;
-    for (session, told) in &crashed.ledger.sessions {
-        check_session(&join, crashed, session, told)?;
+    for (session, record) in &crashed.ledger.sessions {
+        check_session(&join, crashed, session, record)?;
     }
-    // Derived rows are what the log says, no more and no less (I3).
+    // Derived rows are equal to the fold of the log (I3).
     let rebuilding = join.rebuild(|_| {}).map_err(failed("rebuilding"))?;
-    hold!(rebuilding.failed.is_empty(), "logs that cannot be rebuilt from: {:?}", rebuilding.failed);
+    hold!(rebuilding.failed.is_empty(), "logs that cannot be folded: {:?}", rebuilding.failed);
     let rebuilt = derived_rows(&join)?;
     hold!(before == rebuilt, "derived rows differ from the fold of the log:\n{before:?}\n{rebuilt:?}");
     let findings = join.state().integrity().map_err(failed("checking integrity"))?;
     hold!(findings.is_empty(), "the database is damaged: {findings:?}");
     let waiting = join.state().read(outbox::count).map_err(failed("reading the outbox"))?;
-    hold!(waiting == 0, "{waiting} lines wait in the outbox after recovery");
+    hold!(waiting == 0, "{waiting} lines are pending in the outbox after recovery");
     drop(join);
 
-    // Recovering twice changes no byte.
+    // A second recovery changes no byte.
     let files = logs_of(&crashed.disk);
     let again = open(&world, &crashed.disk)?;
     again.catch_up(u64::MAX).map_err(failed("catching up again"))?;
-    hold!(logs_of(&crashed.disk) == files, "recovering twice changed a file");
+    hold!(logs_of(&crashed.disk) == files, "a second recovery changed a file");
     let rows = derived_rows(&again)?;
-    hold!(rows == rebuilt, "recovering twice changed derived rows");
-    go_on(&again, crashed)?;
+    hold!(rows == rebuilt, "a second recovery changed derived rows");
+    check_next_writes(&again, crashed)?;
     check_counted(&again, crashed)
 }
 
-/// All that was derived from the logs.
+/// Every derived row.
 pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
 
-fn derived_rows(join: &Join) -> Held<DerivedRows> {
+fn derived_rows(join: &Join) -> CheckResult<DerivedRows> {
     join.state().read(dump).map_err(failed("reading derived rows"))
 }
 
-/// Every derived row there is.
+/// Reads every derived row.
 pub(super) fn dump(tx: &mut Tx<'_>) -> duolog_state::Result<DerivedRows> {
     Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_quarter::dump(tx)?, responses::dump(tx)?))
 }
 
-fn open(world: &World, disk: &SimDisk) -> Held<Arc<Join>> {
+fn open(world: &World, disk: &SimDisk) -> CheckResult<Arc<Join>> {
     world.open(&disk.process()).map_err(failed("opening"))
 }
 
@@ -115,22 +115,22 @@ fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> Broken {
     move |error| Broken(format!("{what} failed: {error}"))
 }
 
-/// Every file but those that come and go with processes.
+/// Returns every file except those that exist only while a process runs.
 fn logs_of(disk: &SimDisk) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     disk.snapshot().into_iter().filter(|(path, _)| !path.starts_with("processes")).collect()
 }
 
-/// A disk error closes a log on purpose; opening it again is the operator's step.
-fn mend_poisoned(join: &Join, ledger: &Ledger) -> Held {
-    for (session, told) in &ledger.sessions {
-        if told.created && join.is_poisoned(session).map_err(failed("looking at a log"))? {
+/// A disk error closes a log on purpose; the operator opens it again with a repair.
+fn repair_closed_logs(join: &Join, ledger: &Ledger) -> CheckResult {
+    for (session, record) in &ledger.sessions {
+        if record.created && join.is_poisoned(session).map_err(failed("looking at a log"))? {
             join.repair(session).map_err(failed("repairing a closed log"))?;
         }
     }
     for session in ledger.counted.keys() {
         match join.is_poisoned(session) {
             Ok(true) => drop(join.repair(session).map_err(failed("repairing a closed log"))?),
-            // It may not be there.
+            // The session may not exist.
             Ok(false) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => {}
             Err(error) => return Err(failed("looking at a log")(error)),
         }
@@ -138,64 +138,64 @@ fn mend_poisoned(join: &Join, ledger: &Ledger) -> Held {
     Ok(())
 }
 
-fn check_session(join: &Join, crashed: &Crashed<'_>, session: &SessionId, told: &Told) -> Held {
+fn check_session(join: &Join, crashed: &Crashed<'_>, session: &SessionId, record: &SessionRecord) -> CheckResult {
     let found = join.state().read(|tx| sessions::find(tx, session)).map_err(failed("reading a session"))?;
     let Some(row) = found else {
-        hold!(!told.created, "session {session} is gone");
+        hold!(!record.created, "session {session} is missing");
         return Ok(());
     };
-    // Its log is mended by now, or at its first append; the lines are what counts either way.
+    // The log is recovered by now, or at its first append; only complete lines are checked.
     let bytes = crashed.disk.read(&row.log_path).unwrap_or_default();
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let lines: Vec<String> = bytes[..whole]
+    let complete_len = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let lines: Vec<String> = bytes[..complete_len]
         .split_inclusive(|b| *b == b'\n')
         .map(|l| String::from_utf8_lossy(&l[..l.len() - 1]).into_owned())
         .collect();
-    let cut = !told.tampered.is_empty();
+    let cut = !record.tampered.is_empty();
     for line in &lines {
         let good = check_line(line.as_bytes(), usize::MAX).is_ok();
         hold!(good || cut, "a torn or fused line in {session}: {line:?}");
     }
-    check_events(crashed, session, told, &lines)?;
-    check_renames(session, told, row.name.as_deref(), &lines)?;
-    check_seen(crashed, session, told, &bytes)?;
+    check_events(crashed, session, record, &lines)?;
+    check_renames(session, record, row.name.as_deref(), &lines)?;
+    check_seen(crashed, session, record, &bytes)?;
     check_removed(crashed, session, &row.log_path)?;
     let losses = join.state().read(|tx| repairs::list(tx, Some(session), 100)).map_err(failed("reading repairs"))?;
     let losses: Vec<_> = losses.iter().filter(|row| row.repair.action.is_loss()).collect();
     if cut {
-        let gone = told
+        let gone = record
             .events
             .iter()
-            .any(|e| e.acknowledged.is_some() && told.tampered.contains(&e.line) && !lines.contains(&e.line));
-        let known = crashed.memory == Memory::Whole && before_tampering_was_known(told);
-        hold!(!gone || !losses.is_empty() || !known, "acknowledged lines of {session} vanished and nothing says so");
+            .any(|e| e.acknowledged.is_some() && record.tampered.contains(&e.line) && !lines.contains(&e.line));
+        let known = crashed.memory == Memory::Complete && before_tampering_was_known(record);
+        hold!(!gone || !losses.is_empty() || !known, "lost lines of {session} are not recorded as a loss");
     } else {
-        hold!(losses.is_empty(), "a loss is on record for {session}, which nobody touched: {losses:?}");
+        hold!(losses.is_empty(), "a loss is recorded for {session}, whose log was not changed: {losses:?}");
         let verified = join.verify(session, |_, _| {}).map_err(failed("verifying"))?;
         hold!(verified.damaged == 0 && verified.unsynced == 0, "{session} does not verify: {verified:?}");
     }
     Ok(())
 }
 
-/// Whether a process had reason to know the lines that were taken by hand: it was told of them afterwards.
-fn before_tampering_was_known(told: &Told) -> bool {
-    let after = told.events.iter().rposition(|event| told.tampered.contains(&event.line)).map_or(0, |at| at + 1);
-    told.events[after..].iter().any(|event| event.acknowledged.is_some())
+/// Returns true if a line was acknowledged after those that were removed by hand: a process knew their end then.
+fn before_tampering_was_known(record: &SessionRecord) -> bool {
+    let after = record.events.iter().rposition(|event| record.tampered.contains(&event.line)).map_or(0, |at| at + 1);
+    record.events[after..].iter().any(|event| event.acknowledged.is_some())
 }
 
-fn check_events(crashed: &Crashed<'_>, session: &SessionId, told: &Told, lines: &[String]) -> Held {
+fn check_events(crashed: &Crashed<'_>, session: &SessionId, record: &SessionRecord, lines: &[String]) -> CheckResult {
     let mut at = BTreeMap::new();
     for (number, line) in lines.iter().enumerate() {
-        let ours = told.planted.contains(line);
-        hold!(at.insert(line, number).is_none() || ours, "a line stands twice in {session}: {line}");
+        let ours = record.planted.contains(line);
+        hold!(at.insert(line, number).is_none() || ours, "a line is twice in {session}: {line}");
     }
     let mut last = None;
-    for event in &told.events {
+    for event in &record.events {
         let must = event.acknowledged.is_some_and(|durability| durability >= crashed.survived);
         match at.get(&event.line) {
             None => {
-                let taken = told.tampered.contains(&event.line);
-                hold!(!must || taken, "an acknowledged line of {session} is gone: {}", event.line);
+                let taken = record.tampered.contains(&event.line);
+                hold!(!must || taken, "an acknowledged line of {session} is missing: {}", event.line);
             }
             Some(number) => {
                 hold!(last < Some(*number), "lines of {session} are out of order at {}", event.line);
@@ -203,122 +203,121 @@ fn check_events(crashed: &Crashed<'_>, session: &SessionId, told: &Told, lines: 
             }
         }
     }
-    for operation in &told.operations {
+    for operation in &record.operations {
         let must = operation.acknowledged.is_some_and(|(durability, _)| durability >= crashed.survived);
-        let standing = operation.lines.iter().filter(|line| at.contains_key(line)).count();
-        hold!(!must || standing == operation.lines.len(), "operation {} of {session} is gone", operation.id);
+        let found = operation.lines.iter().filter(|line| at.contains_key(line)).count();
+        hold!(!must || found == operation.lines.len(), "operation {} of {session} is missing", operation.id);
     }
     for line in lines {
-        let known = told.events.iter().any(|event| event.line == *line)
-            || told.operations.iter().any(|operation| operation.lines.contains(line))
-            || told.planted.contains(line)
+        let known = record.events.iter().any(|event| event.line == *line)
+            || record.operations.iter().any(|operation| operation.lines.contains(line))
+            || record.planted.contains(line)
             || line.contains("\"duolog.renamed\"")
-            || (!told.tampered.is_empty() && check_line(line.as_bytes(), usize::MAX).is_err());
-        hold!(known, "an invented line in {session}: {line}");
+            || (!record.tampered.is_empty() && check_line(line.as_bytes(), usize::MAX).is_err());
+        hold!(known, "a line of {session} was never appended: {line}");
     }
     Ok(())
 }
 
-/// The state names the last acknowledged transition or one later attempted one, and the log tells of each once.
-fn check_renames(session: &SessionId, told: &Told, name: Option<&str>, lines: &[String]) -> Held {
-    let acknowledged = told.renames.iter().rposition(|rename| rename.acknowledged);
-    let current = told.renames.iter().position(|rename| Some(rename.name.as_str()) == name);
-    hold!(current >= acknowledged, "{session} is called {name:?}, older than what was acknowledged");
-    for (number, rename) in told.renames.iter().enumerate() {
+/// The state holds the last acknowledged name or one attempted later, and the log has one line for each rename.
+fn check_renames(session: &SessionId, record: &SessionRecord, name: Option<&str>, lines: &[String]) -> CheckResult {
+    let acknowledged = record.renames.iter().rposition(|rename| rename.acknowledged);
+    let current = record.renames.iter().position(|rename| Some(rename.name.as_str()) == name);
+    hold!(current >= acknowledged, "the name of {session} is {name:?}, older than the last acknowledged one");
+    for (number, rename) in record.renames.iter().enumerate() {
         let needle = format!("\"name\":\"{}\"", rename.name);
         let count = lines.iter().filter(|line| line.contains("\"duolog.renamed\"") && line.contains(&needle)).count();
-        // One that failed may have committed or not, where a later one followed it.
+        // A failed rename that a later one followed may have committed or not.
         let expected = match current {
             Some(current) if number == current => 1..=1,
             Some(current) if number < current => usize::from(rename.acknowledged)..=1,
             _ => 0..=0,
         };
-        hold!(expected.contains(&count), "the log of {session} tells {count} times of {}", rename.name);
+        hold!(expected.contains(&count), "the log of {session} has {count} lines for the rename to {}", rename.name);
     }
     Ok(())
 }
 
-/// What a follower was given still stands where it stood, and it was given it once.
-fn check_seen(crashed: &Crashed<'_>, session: &SessionId, told: &Told, bytes: &[u8]) -> Held {
-    hold!(told.seen_twice.is_empty(), "a follower of {session} was given lines twice: {:?}", told.seen_twice);
-    for ((epoch, start), line) in &told.seen {
+/// Every line that a follower received is still at its position, and was received once.
+fn check_seen(crashed: &Crashed<'_>, session: &SessionId, record: &SessionRecord, bytes: &[u8]) -> CheckResult {
+    hold!(record.seen_twice.is_empty(), "a follower of {session} received lines twice: {:?}", record.seen_twice);
+    for ((epoch, start), line) in &record.seen {
         hold!(
-            check_line(line.as_bytes(), usize::MAX).is_ok() || !told.tampered.is_empty(),
-            "a follower of {session} was given a torn line: {line:?}"
+            check_line(line.as_bytes(), usize::MAX).is_ok() || !record.tampered.is_empty(),
+            "a follower of {session} received a torn line: {line:?}"
         );
-        // Lines that were not synced may go with the power; a file that was changed by hand has other epochs.
-        if crashed.survived == Durability::Power || !told.tampered.is_empty() || epoch.0 > 0 {
+        // Unsynced lines may be lost with the power; a file that was changed by hand has other epochs.
+        if crashed.survived == Durability::Power || !record.tampered.is_empty() || epoch.0 > 0 {
             continue;
         }
         let from = usize::try_from(start.0).unwrap_or(usize::MAX);
         let there = bytes.get(from..from + line.len()).is_some_and(|there| there == line.as_bytes());
-        hold!(there, "a follower of {session} was given bytes that are gone: {line:?} at {start}");
+        hold!(there, "a follower of {session} received bytes that are missing now: {line:?} at {start}");
     }
     Ok(())
 }
 
-/// Whatever recovery took out of a log is in the file beside it.
-fn check_removed(crashed: &Crashed<'_>, session: &SessionId, log_path: &str) -> Held {
+/// Every byte that recovery removed from a log is in the file of torn bytes.
+fn check_removed(crashed: &Crashed<'_>, session: &SessionId, log_path: &str) -> CheckResult {
     let Some(before) = crashed.before.read(log_path) else { return Ok(()) };
     let after = crashed.disk.read(log_path).unwrap_or_default();
-    let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let complete_len = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     if after.starts_with(&before) {
         return Ok(());
     }
-    hold!(after.starts_with(&before[..whole]), "recovery changed whole lines of {session}");
+    hold!(after.starts_with(&before[..complete_len]), "recovery changed complete lines of {session}");
     let disk: Arc<dyn duolog_log::Disk> = crashed.disk.as_disk();
     let records = duolog_log::torn_records(&disk, Path::new(log_path)).map_err(failed("reading torn bytes"))?;
-    let torn = &before[whole..];
+    let torn = &before[complete_len..];
     let hash = blake3::hash(torn).to_hex().to_string();
-    let kept = records
-        .iter()
-        .any(|record| record.blake3 == hash && record.len == torn.len() as u64 && record.position == whole as u64);
-    hold!(kept, "bytes that recovery took out of {session} are not beside it: {torn:?}");
+    let kept = records.iter().any(|record| {
+        record.blake3 == hash && record.len == torn.len() as u64 && record.position == complete_len as u64
+    });
+    hold!(kept, "bytes that recovery removed from {session} were not kept: {torn:?}");
     Ok(())
 }
 
-/// The next append, the next transition and every retried operation go through, once.
-fn go_on(join: &Join, crashed: &Crashed<'_>) -> Held {
-    for (session, told) in crashed.ledger.sessions.iter().filter(|(_, told)| told.created) {
+/// The next append, the next rename and the retry of every operation succeed, once.
+fn check_next_writes(join: &Join, crashed: &Crashed<'_>) -> CheckResult {
+    for (session, record) in crashed.ledger.sessions.iter().filter(|(_, record)| record.created) {
         let how = Append { durability: Durability::Power, if_position: None };
-        for operation in &told.operations {
+        for operation in &record.operations {
             let batch = batch_of(&operation.lines);
             let again =
                 join.append_once(session, &operation.id, &batch, &how).map_err(failed("retrying an operation"))?;
             if let Some((durability, end)) = operation.acknowledged
                 && durability >= crashed.survived
             {
-                hold!(again.end == end, "operation {} answers {} and said {end}", operation.id, again.end);
+                hold!(again.end == end, "operation {} ends at {}, acknowledged at {end}", operation.id, again.end);
             }
         }
         let probe = vec!["{\"probe\":1}".to_owned()];
         let appended = join.append(session, &batch_of(&probe), &how);
-        // A log that was changed by hand says so once, and then goes on.
+        // A log that was changed by hand reports it once; the next append succeeds.
         let appended = match appended {
-            Err(duolog_join::Error::LogChanged { .. }) if !told.tampered.is_empty() => {
+            Err(duolog_join::Error::LogChanged { .. }) if !record.tampered.is_empty() => {
                 join.append(session, &batch_of(&probe), &how)
             }
             other => other,
         };
         appended.map_err(failed("the next append"))?;
-        rename(join, session, &format!("probe-{session}"), join.clock().now())
-            .map_err(failed("the next transition"))?;
+        rename(join, session, &format!("probe-{session}"), join.clock().now()).map_err(failed("the next rename"))?;
         let row = join.state().read(|tx| sessions::find(tx, session)).map_err(failed("reading a session"))?;
         let path = row.map(|row| row.log_path).unwrap_or_default();
         let text = String::from_utf8_lossy(&crashed.disk.read(&path).unwrap_or_default()).into_owned();
-        for line in told.operations.iter().flat_map(|operation| &operation.lines).chain(&probe) {
+        for line in record.operations.iter().flat_map(|operation| &operation.lines).chain(&probe) {
             let count = text.lines().filter(|there| there == line).count();
-            hold!(count == 1, "after going on, {line} stands {count} times in {session}");
+            hold!(count == 1, "after the next append, {line} is {count} times in {session}");
         }
         let mode = crashed.disk.mode(&path);
         hold!(mode == Some(0o600), "the log of {session} has mode {mode:?}");
         let renamed = format!("\"name\":\"probe-{session}\"");
         let count = text.lines().filter(|there| there.contains(&renamed)).count();
-        hold!(count == 1, "after going on, the line about the next transition stands {count} times in {session}");
-        // The line is in the log when the call returns; its row goes with the next sync.
+        hold!(count == 1, "after the next rename, its line is {count} times in {session}");
+        // The line is in the log when the call returns; its outbox row is removed with the next sync.
         join.drain(session).map_err(failed("draining the outbox"))?;
         let waiting = join.state().read(outbox::count).map_err(failed("reading the outbox"))?;
-        hold!(waiting == 0, "{waiting} lines wait in the outbox");
+        hold!(waiting == 0, "{waiting} lines are pending in the outbox");
     }
     Ok(())
 }

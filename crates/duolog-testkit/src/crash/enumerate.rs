@@ -1,4 +1,4 @@
-//! Every moment of a workload, made a crash.
+//! Turns every point in time of a workload into a crash.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +12,20 @@ use super::script::{Player, Script, watch};
 use super::world::{Commits, StateCopy, World, scratch};
 use crate::disk::{Call, CallKind, Crash, Fault, Loss, SimDisk};
 
-/// What an enumeration looked at.
+/// The result of an enumeration.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Disk calls of the workload.
     pub calls: usize,
     /// Commits of the workload.
     pub commits: usize,
-    /// Crashes that were recovered from and held to the invariants.
+    /// Crashes that were recovered from and checked.
     pub points: usize,
-    /// The first that did not hold, and after how many points it was found.
+    /// The first violation, and the number of points until it was found.
     pub broken: Option<(usize, String, Broken)>,
 }
 
-/// A moment of the recorded run: just before a disk call.
+/// The state of the recorded run just before a disk call.
 struct Moment {
     call: Call,
     commits: usize,
@@ -34,7 +34,7 @@ struct Moment {
     losses: Vec<(Loss, SimDisk)>,
 }
 
-/// A crash to be looked at.
+/// A crash to check.
 struct Point {
     what: String,
     disk: SimDisk,
@@ -43,7 +43,7 @@ struct Point {
     ledger: Arc<Ledger>,
 }
 
-/// Runs a workload once, then crashes it at every disk call, at every byte, with every state that could survive.
+/// Runs a workload once, then crashes it at every disk call and every byte, with every state that could survive.
 pub fn enumerate(script: Script, seeds: u64) -> Summary {
     let scratch = scratch();
     let copies = scratch.path().join("copies");
@@ -51,7 +51,7 @@ pub fn enumerate(script: Script, seeds: u64) -> Summary {
     let home = HomeId::new();
     let (moments, commits) = record(script, &scratch.path().join("state"), &copies, home, seeds);
     let points = points(&moments, &commits);
-    let mut summary = judge(&points, scratch.path(), home);
+    let mut summary = check_points(&points, scratch.path(), home);
     summary.calls = moments.len();
     summary.commits = commits.len();
     summary
@@ -67,7 +67,7 @@ fn record(script: Script, dir: &Path, copies: &Path, home: HomeId, seeds: u64) -
     let (ledger, watchers, recorded) = (player.ledger.clone(), player.watchers.clone(), moments.clone());
     let (view, taken) = (disk.clone(), commits.clone());
     disk.on_call(Arc::new(move |call| {
-        // Someone looks at every moment, also in the middle of an append.
+        // Readers look before every disk call, also in the middle of an append.
         watch(&watchers, &ledger);
         if !call.kind.is_mutation() {
             return;
@@ -82,7 +82,7 @@ fn record(script: Script, dir: &Path, copies: &Path, home: HomeId, seeds: u64) -
         });
     }));
     player.play(script);
-    // And the moment after the last call.
+    // And after the last call.
     let losses = Loss::all(seeds).into_iter().map(|loss| (loss, disk.crash(Crash::Power(loss)))).collect();
     let end = Call { index: disk.call_count(), kind: CallKind::Sync, path: PathBuf::new(), len: 0, process: 0 };
     let mut moments = std::mem::take(&mut *moments.lock().expect("one thread"));
@@ -124,7 +124,7 @@ fn points(moments: &[Moment], commits: &Commits) -> Vec<Point> {
     points
 }
 
-/// The disks that a process leaves which dies inside an append: one for each number of bytes that were written.
+/// Returns the disks that a process leaves if it dies inside an append, one for each number of written bytes.
 fn cuts(moment: &Moment, after: Option<&Moment>) -> Vec<(usize, SimDisk)> {
     let path = &moment.call.path;
     let (Some(after), CallKind::Append) = (after, moment.call.kind) else { return Vec::new() };
@@ -139,8 +139,8 @@ fn cuts(moment: &Moment, after: Option<&Moment>) -> Vec<(usize, SimDisk)> {
         .collect()
 }
 
-/// Looks at every point, on both cores, until one does not hold.
-fn judge(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
+/// Checks every point on several threads until one fails.
+fn check_points(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
     let (next, first) = (AtomicUsize::new(0), Mutex::new(None::<(usize, String, Broken)>));
     std::thread::scope(|scope| {
         for worker in 0..2 {
@@ -155,7 +155,7 @@ fn judge(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
                     let crashed = Crashed {
                         disk: point.disk.crash(Crash::Process),
                         before: point.disk.clone(),
-                        memory: if point.survived == Durability::Process { Memory::Whole } else { Memory::Partly },
+                        memory: if point.survived == Durability::Process { Memory::Complete } else { Memory::Partial },
                         dir: &dir,
                         home,
                         survived: point.survived,
@@ -179,16 +179,16 @@ fn judge(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
     Summary { points: broken.as_ref().map_or(points.len(), |(number, _, _)| *number), broken, ..Summary::default() }
 }
 
-/// Which disk calls are made to fail.
+/// The disk calls that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// Every one, reads and locks included.
+    /// All calls, reads and locks included.
     All,
-    /// Those that change or sync something.
+    /// Calls that change or sync a file.
     Mutations,
 }
 
-/// Runs a workload once for every disk call and every way it can fail, and goes on after the failure.
+/// Runs a workload once for every disk call and every way it can fail, and continues after the failure.
 pub fn faults(script: Script, which: Calls) -> Summary {
     let calls: Vec<Call> =
         dry_run(script).into_iter().filter(|call| which == Calls::All || call.kind.is_mutation()).collect();
@@ -233,7 +233,7 @@ fn run_with(script: Script, index: usize, fault: Fault) -> Result<(), Broken> {
     let ledger = player.ledger.lock().expect("one thread").clone();
     let disk = disk.crash(Crash::Process);
     let before = disk.crash(Crash::Process);
-    // A writer that died before anyone folded took what it knew with it.
-    let memory = if matches!(fault, Fault::Stop { .. }) { Memory::Partly } else { Memory::Whole };
+    // A writer that died before its lines were folded took its knowledge with it.
+    let memory = if matches!(fault, Fault::Stop { .. }) { Memory::Partial } else { Memory::Complete };
     check(&Crashed { disk, before, memory, dir: &dir, home, survived: Durability::Process, ledger: &ledger })
 }

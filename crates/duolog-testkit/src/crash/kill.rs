@@ -1,8 +1,8 @@
-//! Real processes on a real file system, killed at any moment.
+//! Kills real processes on a real file system at random times.
 //!
-//! Children append, rename, fold, follow and repair side by side on shared and separate sessions; each tells the parent
-//! through a pipe what it is about to do and what was acknowledged. The parent kills them all with SIGKILL, opens the
-//! home and holds it to what it was told. The seed decides what each child does and when it dies.
+//! Children append, rename, fold, follow and repair at the same time on shared and separate sessions. Each reports to
+//! the parent through a pipe what it is about to do and what was acknowledged. The parent kills them all with SIGKILL,
+//! opens the home and checks it against the reports. The seed decides what each child does and when it dies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -25,37 +25,37 @@ use super::check::{Broken, dump};
 use super::script::{batch_of, rename};
 use crate::random::Random;
 
-/// The word that makes this binary a child.
+/// The subcommand of a child; internal.
 pub const CHILD: &str = "child";
 
-/// How to run the loop.
+/// The size of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often everything is killed.
+    /// The number of times that all children are killed.
     pub rounds: u32,
-    /// How many writers there are, besides a folder, a repairer and two followers.
+    /// The number of writers; a folder, a repairer and two followers run besides.
     pub writers: u32,
-    /// Decides everything that is not the scheduler's.
+    /// The seed of everything but the scheduling.
     pub seed: u64,
-    /// Where the home is: a directory on a real file system, or in memory.
+    /// The directory of the home, on a real file system or in memory.
     pub dir: PathBuf,
-    /// The binary that children run: this one.
+    /// The binary of the children: this one.
     pub binary: PathBuf,
 }
 
-/// What the loop saw.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Rounds that were played.
+    /// Finished rounds.
     pub rounds: u32,
-    /// Lines that were acknowledged.
+    /// Acknowledged lines.
     pub acknowledged: u64,
-    /// Renames that were acknowledged.
+    /// Acknowledged renames.
     pub renames: u64,
-    /// Lines that followers were given.
+    /// Lines that followers received.
     pub followed: u64,
-    /// Torn tails that were mended.
-    pub mended: u64,
+    /// Torn tails that were repaired.
+    pub repaired: u64,
 }
 
 const SHARED: &str = "shared";
@@ -83,11 +83,11 @@ fn create(join: &Join, name: &str) {
     match join.create(NewLog { row, stem }, Durability::Power) {
         Ok(_) => {}
         Err(error) if error.is_taken() => {}
-        Err(error) => panic!("cannot make {name}: {error}"),
+        Err(error) => panic!("cannot create {name}: {error}"),
     }
 }
 
-/// Runs one child until it is killed. Everything it says is one line, written at once.
+/// Runs one child until it is killed. Each report is one line, written with one call.
 pub fn child(role: &str, number: u32, seed: u64, dir: &Path) {
     let join = open(dir).expect("the home opens");
     let _folder = number.is_multiple_of(2).then(|| Folder::start(&join).expect("a thread"));
@@ -105,11 +105,11 @@ pub fn child(role: &str, number: u32, seed: u64, dir: &Path) {
             let _ = join.rebuild(|_| {});
             std::thread::sleep(Duration::from_micros(random.below(5_000)));
         },
-        _ => panic!("no such role: {role}"),
+        _ => panic!("unknown role {role}"),
     }
 }
 
-fn say(words: &str) {
+fn report(words: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
 }
@@ -122,14 +122,14 @@ fn writer(join: &Join, number: u32, seed: u64, random: &mut Random) {
         let tag = format!("{seed:x}-{number}-{step}");
         match random.below(16) {
             0 => {
-                say(&format!("try-rename {session} {tag}"));
+                report(&format!("try-rename {session} {tag}"));
                 if rename(join, &id(session), &tag, join.clock().now()).is_ok() {
-                    say(&format!("renamed {session} {tag}"));
+                    report(&format!("renamed {session} {tag}"));
                 }
             }
             choice => {
                 let count = 1 + random.below(5);
-                // The kernel takes a small write whole; only a long one can be killed in the middle.
+                // The kernel writes a small buffer at once; only a long write can be killed in the middle.
                 let longest = if random.below(48) == 0 { 1 << 20 } else { 400 };
                 let lines: Vec<String> = (0..count)
                     .map(|line| {
@@ -141,7 +141,7 @@ fn writer(join: &Join, number: u32, seed: u64, random: &mut Random) {
                         )
                     })
                     .collect();
-                say(&format!("try {session} {tag} {count}"));
+                report(&format!("try {session} {tag} {count}"));
                 let batch = batch_of(&lines);
                 let how = Append { durability, if_position: None };
                 let done = if choice == 1 {
@@ -151,8 +151,8 @@ fn writer(join: &Join, number: u32, seed: u64, random: &mut Random) {
                     join.append(&id(session), &batch, &how)
                 };
                 match done {
-                    Ok(_) => say(&format!("done {session} {tag} {count}")),
-                    Err(error) => say(&format!("error {session} {tag} {error}")),
+                    Ok(_) => report(&format!("done {session} {tag} {count}")),
+                    Err(error) => report(&format!("error {session} {tag} {error}")),
                 }
             }
         }
@@ -169,53 +169,53 @@ fn follower(join: &Arc<Join>, session: &str) {
             }
         });
         for (start, end, hash) in seen {
-            say(&format!("saw {session} {} {start} {end} {}", follow.cursor().epoch, hash.to_hex()));
+            report(&format!("saw {session} {} {start} {end} {}", follow.cursor().epoch, hash.to_hex()));
         }
         match polled {
             Ok(Seen::Delivered) => {}
-            Ok(Seen::Reset(Cursor { epoch, position })) => say(&format!("reset {session} {epoch} {position}")),
+            Ok(Seen::Reset(Cursor { epoch, position })) => report(&format!("reset {session} {epoch} {position}")),
             Ok(Seen::Idle) => follow.wait(Duration::from_micros(500)),
-            Err(error) => say(&format!("error {session} follow {error}")),
+            Err(error) => report(&format!("error {session} follow {error}")),
         }
     }
 }
 
-/// Everything the parent was told, over all rounds.
+/// Every report of the children, over all rounds.
 #[derive(Default)]
-struct Heard {
-    /// Batches by tag: session, lines, whether acknowledged.
+struct Reports {
+    /// Batches by tag: session, number of lines, acknowledged.
     batches: BTreeMap<String, (String, u64, bool)>,
-    /// Renames by tag: session, whether acknowledged.
+    /// Renames by tag: session, acknowledged.
     renames: BTreeMap<String, (String, bool)>,
-    /// What followers were given: session, start, end, hash.
+    /// What followers received: session, start, end, hash.
     seen: Vec<(String, u64, u64, String)>,
     errors: Vec<String>,
 }
 
-/// The rounds that one home lives through; then the next begins, so that a round costs the same at the end.
+/// The number of rounds per home: a new home keeps the cost of a round constant.
 const ROUNDS_PER_HOME: u32 = 10;
 
-/// Kills everything, again and again, and holds what is found to what was told.
+/// Kills all children, again and again, and checks the home against their reports.
 pub fn run(options: &Options) -> Result<Tally, Broken> {
     let mut random = Random::new(options.seed);
     let mut sum = Tally::default();
     while sum.rounds < options.rounds {
         let dir = options.dir.join(format!("home-{}", sum.rounds / ROUNDS_PER_HOME));
         let rounds = ROUNDS_PER_HOME.min(options.rounds - sum.rounds);
-        let tally = live_through(options, &dir, rounds, &mut random)
+        let tally = run_home(options, &dir, rounds, &mut random)
             .map_err(|broken| Broken(format!("seed {}, {}: {}", options.seed, dir.display(), broken.0)))?;
         sum.rounds += tally.rounds;
         sum.acknowledged += tally.acknowledged;
         sum.renames += tally.renames;
         sum.followed += tally.followed;
-        sum.mended += tally.mended;
+        sum.repaired += tally.repaired;
         std::fs::remove_dir_all(&dir).expect("removed");
     }
     Ok(sum)
 }
 
-fn live_through(options: &Options, dir: &Path, rounds: u32, random: &mut Random) -> Result<Tally, Broken> {
-    let mut heard = Heard::default();
+fn run_home(options: &Options, dir: &Path, rounds: u32, random: &mut Random) -> Result<Tally, Broken> {
+    let mut reports = Reports::default();
     let mut tally = Tally::default();
     let join = open(dir).map_err(|error| Broken(format!("opening failed: {error}")))?;
     create(&join, SHARED);
@@ -224,7 +224,7 @@ fn live_through(options: &Options, dir: &Path, rounds: u32, random: &mut Random)
     for round in 0..rounds {
         let seed = random.next();
         let mut children: Vec<Child> = Vec::new();
-        let (told, ears) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let roles = (0..options.writers).map(|n| ("writer", n)).chain([
             ("folder", 100),
             ("repairer", 101),
@@ -239,18 +239,18 @@ fn live_through(options: &Options, dir: &Path, rounds: u32, random: &mut Random)
                 .spawn()
                 .expect("a child");
             let out = child.stdout.take().expect("a pipe");
-            let told = told.clone();
+            let sender = sender.clone();
             std::thread::spawn(move || {
-                // Half a line is what a child was killed over; it said nothing.
+                // A killed child may leave an incomplete last line, which is not a report.
                 for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
-                    let _ = told.send(String::from_utf8_lossy(&line).into_owned());
+                    let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
                 }
             });
             children.push(child);
         }
-        drop(told);
+        drop(sender);
         std::thread::sleep(Duration::from_millis(20 + random.below(120)));
-        // One writer may go before the others, which then live with what it left.
+        // One writer may die before the others, which then work with the files that it left.
         let first = usize::try_from(random.below(u64::from(options.writers))).unwrap_or(0);
         children[first].kill().expect("killed");
         std::thread::sleep(Duration::from_millis(random.below(40)));
@@ -260,17 +260,17 @@ fn live_through(options: &Options, dir: &Path, rounds: u32, random: &mut Random)
         for mut child in children {
             child.wait().expect("ended");
         }
-        for line in ears {
-            heard.note(&line);
+        for line in receiver {
+            reports.add(&line);
         }
         tally.rounds = round + 1;
-        check(dir, &heard, &mut tally).map_err(|broken| Broken(format!("round {round}: {}", broken.0)))?;
+        check(dir, &reports, &mut tally).map_err(|broken| Broken(format!("round {round}: {}", broken.0)))?;
     }
     Ok(tally)
 }
 
-impl Heard {
-    fn note(&mut self, line: &str) {
+impl Reports {
+    fn add(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
             ["try", session, tag, count] => {
@@ -293,14 +293,14 @@ impl Heard {
     }
 }
 
-fn check(dir: &Path, heard: &Heard, tally: &mut Tally) -> Result<(), Broken> {
+fn check(dir: &Path, reports: &Reports, tally: &mut Tally) -> Result<(), Broken> {
     let broken = |what: String| Err(Broken(what));
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: Error| Broken(format!("{what} failed: {error}"))
     };
-    if let Some(error) = heard.errors.first() {
-        return broken(format!("a child failed without a fault: {error}"));
+    if let Some(error) = reports.errors.first() {
+        return broken(format!("a child failed without an injected fault: {error}"));
     }
     let join = open(dir).map_err(failed("opening"))?;
     let caught_up = join.catch_up(u64::MAX).map_err(failed("catching up"))?;
@@ -313,13 +313,13 @@ fn check(dir: &Path, heard: &Heard, tally: &mut Tally) -> Result<(), Broken> {
         let bytes = std::fs::read(dir.join(&row.path)).unwrap_or_default();
         logs.insert(row.session_id.to_string(), bytes);
     }
-    // Every line whole, each tag's lines once and together and in order, each writer's batches in order.
+    // Every line is complete; a tag's lines are there once, adjacent and in order; so are each writer's batches.
     let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut told_renames: HashMap<(String, String), u32> = HashMap::new();
+    let mut rename_lines: HashMap<(String, String), u32> = HashMap::new();
     for (session, bytes) in &logs {
         let mut newest: HashMap<u64, (String, u64)> = HashMap::new();
         for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            // Only the last can lack its newline, and the next append mends that.
+            // Only the last line can lack its newline, and the next append repairs that.
             let Some(line) = line.strip_suffix(b"\n") else { continue };
             if check_line(line, usize::MAX).is_err() {
                 return broken(format!("a torn or fused line in {session}: {}", String::from_utf8_lossy(line)));
@@ -327,7 +327,7 @@ fn check(dir: &Path, heard: &Heard, tally: &mut Tally) -> Result<(), Broken> {
             let value: serde_json::Value = serde_json::from_slice(line).expect("checked");
             if let Some(tag) = value["tag"].as_str() {
                 if places.insert((session.clone(), tag.to_owned()), number).is_some() {
-                    return broken(format!("{tag} stands twice in {session}"));
+                    return broken(format!("{tag} is twice in {session}"));
                 }
                 let (batch, _) = tag.rsplit_once('-').expect("a tag has a line number");
                 let (run, step) = batch.rsplit_once('-').expect("a tag has a step");
@@ -337,19 +337,19 @@ fn check(dir: &Path, heard: &Heard, tally: &mut Tally) -> Result<(), Broken> {
                     && last_run == run
                     && *last_step > step
                 {
-                    return broken(format!("{tag} stands after step {last_step} of its writer in {session}"));
+                    return broken(format!("{tag} is after step {last_step} of its writer in {session}"));
                 }
                 newest.insert(writer, (run.to_owned(), step));
-                if !heard.batches.contains_key(batch) {
-                    return broken(format!("nobody tried {tag} in {session}"));
+                if !reports.batches.contains_key(batch) {
+                    return broken(format!("{tag} in {session} was never appended"));
                 }
             } else if value["subtype"] == "duolog.renamed" {
                 let name = value["name"].as_str().unwrap_or_default().to_owned();
-                *told_renames.entry((session.clone(), name)).or_default() += 1;
+                *rename_lines.entry((session.clone(), name)).or_default() += 1;
             }
         }
     }
-    for (tag, (session, count, acknowledged)) in &heard.batches {
+    for (tag, (session, count, acknowledged)) in &reports.batches {
         for line in 0..*count {
             let there = places.contains_key(&(session.clone(), format!("{tag}-{line}")));
             if *acknowledged && !there {
@@ -357,40 +357,40 @@ fn check(dir: &Path, heard: &Heard, tally: &mut Tally) -> Result<(), Broken> {
             }
         }
     }
-    for (tag, (session, acknowledged)) in &heard.renames {
-        let told = told_renames.get(&(session.clone(), tag.clone())).copied().unwrap_or(0);
-        if told > 1 || (*acknowledged && told == 0) {
-            return broken(format!("the log of {session} tells {told} times of {tag}"));
+    for (tag, (session, acknowledged)) in &reports.renames {
+        let count = rename_lines.get(&(session.clone(), tag.clone())).copied().unwrap_or(0);
+        if count > 1 || (*acknowledged && count == 0) {
+            return broken(format!("the log of {session} has {count} lines for the rename to {tag}"));
         }
     }
-    for (session, start, end, hash) in &heard.seen {
+    for (session, start, end, hash) in &reports.seen {
         let (start, end) = (usize::try_from(*start).unwrap_or(0), usize::try_from(*end).unwrap_or(0));
         let there = logs.get(session).and_then(|bytes| bytes.get(start..end - 1));
         if there.is_none_or(|bytes| blake3::hash(bytes).to_hex().as_str() != hash) {
-            return broken(format!("a follower of {session} saw bytes at {start} that are not there"));
+            return broken(format!("a follower of {session} saw bytes at {start} that are missing now"));
         }
     }
     check_state(&join)?;
-    tally.acknowledged = heard.batches.values().filter(|batch| batch.2).map(|batch| batch.1).sum();
-    tally.renames = heard.renames.values().filter(|rename| rename.1).count() as u64;
-    tally.followed = heard.seen.len() as u64;
-    tally.mended = join.state().read(repairs::count).map_err(|error| Broken(error.to_string()))?;
+    tally.acknowledged = reports.batches.values().filter(|batch| batch.2).map(|batch| batch.1).sum();
+    tally.renames = reports.renames.values().filter(|rename| rename.1).count() as u64;
+    tally.followed = reports.seen.len() as u64;
+    tally.repaired = join.state().read(repairs::count).map_err(|error| Broken(error.to_string()))?;
     Ok(())
 }
 
 fn check_state(join: &Join) -> Result<(), Broken> {
-    let state = |error: duolog_state::Error| Broken(format!("the state does not answer: {error}"));
+    let state = |error: duolog_state::Error| Broken(format!("cannot read the state: {error}"));
     let findings = join.state().integrity().map_err(state)?;
     if !findings.is_empty() {
         return Err(Broken(format!("the database is damaged: {findings:?}")));
     }
     let waiting = join.state().read(outbox::count).map_err(state)?;
     if waiting > 0 {
-        return Err(Broken(format!("{waiting} lines wait in the outbox after recovery")));
+        return Err(Broken(format!("{waiting} lines are pending in the outbox after recovery")));
     }
     let lost = join.state().read(|tx| repairs::list(tx, None, 1000)).map_err(state)?;
     if let Some(loss) = lost.iter().find(|row| row.repair.action.is_loss()) {
-        return Err(Broken(format!("a loss is on record: {loss:?}")));
+        return Err(Broken(format!("a loss is recorded: {loss:?}")));
     }
     let before = join.state().read(dump).map_err(state)?;
     join.rebuild(|_| {}).map_err(|error| Broken(format!("rebuilding failed: {error}")))?;

@@ -1,27 +1,27 @@
-//! What a workload tried, what it was told, and what was seen: all that a check may hold the stores to.
+//! What a workload attempted, what was acknowledged and what was read: the basis of all checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use duolog_types::{Durability, Epoch, OperationId, Position, SessionId};
 
-use super::alike::Counted;
+use super::equal_lines::CountedSession;
 
-/// One line that was to be appended.
+/// One line to append.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) line: String,
-    /// What it was acknowledged with; nothing if it never was.
+    /// The acknowledged durability; none if it was not acknowledged.
     pub(crate) acknowledged: Option<Durability>,
 }
 
-/// A rename: the transition that the log tells of.
+/// A rename, which has a line in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Rename {
     pub(crate) name: String,
     pub(crate) acknowledged: bool,
 }
 
-/// An append under an operation id.
+/// An append with an operation id.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) id: OperationId,
@@ -29,43 +29,43 @@ pub(crate) struct Operation {
     pub(crate) acknowledged: Option<(Durability, Position)>,
 }
 
-/// One session's part.
+/// The record of one session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    /// Whether its creation was acknowledged.
+pub(crate) struct SessionRecord {
+    /// Its creation was acknowledged.
     pub(crate) created: bool,
-    /// Where its log is.
+    /// The path of its log.
     pub(crate) log_path: String,
-    /// In the order of trying, which is the order of acknowledging: the script is one thread.
+    /// In the order of the attempts, which is also the order of the acknowledgements: the script is one thread.
     pub(crate) events: Vec<Event>,
     pub(crate) renames: Vec<Rename>,
     pub(crate) operations: Vec<Operation>,
-    /// What followers were given, by epoch and the position of its first byte.
+    /// Lines that followers received, by epoch and start position.
     pub(crate) seen: BTreeMap<(Epoch, Position), String>,
-    /// Lines that a follower was given twice without a reset in between.
+    /// Lines that a follower received twice without a reset in between.
     pub(crate) seen_twice: Vec<String>,
-    /// Lines that were there when someone changed the file by hand: they may be gone, but not in silence.
+    /// Lines that were in the file when it was changed by hand: they may be missing, but the loss must be recorded.
     pub(crate) tampered: BTreeSet<String>,
-    /// Lines that were put into the file by hand.
+    /// Lines that were written into the file by hand.
     pub(crate) planted: BTreeSet<String>,
 }
 
-/// Everything a workload knows.
+/// The record of a workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) sessions: BTreeMap<SessionId, Told>,
+    pub(crate) sessions: BTreeMap<SessionId, SessionRecord>,
     /// Sessions whose lines are all equal.
-    pub(crate) counted: BTreeMap<SessionId, Counted>,
-    /// What did not hold in copies that were taken on the way.
+    pub(crate) counted: BTreeMap<SessionId, CountedSession>,
+    /// Violations in copies that were taken during the workload.
     pub(crate) broken_copies: Vec<String>,
 }
 
 impl Ledger {
-    pub(crate) fn of(&mut self, session: &SessionId) -> &mut Told {
+    pub(crate) fn of(&mut self, session: &SessionId) -> &mut SessionRecord {
         self.sessions.entry(session.clone()).or_default()
     }
 
-    /// Records that lines are about to be appended; says where they stand in the record.
+    /// Records lines that are about to be appended. Returns the index of the first.
     pub(crate) fn attempt(&mut self, session: &SessionId, lines: &[String]) -> usize {
         let events = &mut self.of(session).events;
         let first = events.len();

@@ -1,13 +1,13 @@
-//! The crash harness: what judges whether anything acknowledged can be lost, doubled or torn.
+//! The crash harness: checks that no acknowledged write can be lost, doubled or torn.
 //!
-//! It enumerates: a scripted workload runs once while every disk call and every commit is recorded; then each recorded
-//! moment becomes a crash, of the process or of the power, cut at each byte, with each state that could have survived;
-//! and each crash is recovered from and held to the invariants. `kill` does the same to real processes. `mutants` shows
-//! that the harness can fail: with any one rule removed, it must.
+//! `enumerate` runs a scripted workload once and records every disk call and every commit. Each recorded point becomes
+//! a crash of the process or of the power, cut at each byte, with each state that could have survived; each crash is
+//! recovered from and checked. `kill` does the same to real processes. `mutants` shows that the harness can fail: it
+//! must report a violation when any one rule is removed.
 
-mod alike;
 mod check;
 mod enumerate;
+mod equal_lines;
 pub mod kill;
 mod ledger;
 pub mod mutants;

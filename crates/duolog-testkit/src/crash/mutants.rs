@@ -1,4 +1,4 @@
-//! Rules removed one at a time: each must be noticed, or the harness proves nothing about it.
+//! Removes one rule at a time: the harness must notice each, or it proves nothing about that rule.
 
 use duolog_types::mutant::{self, Mutant};
 
@@ -6,16 +6,16 @@ use super::check::Broken;
 use super::enumerate::enumerate;
 use super::script::Script;
 
-/// How a mutant was caught.
+/// The result for one mutant.
 #[derive(Clone, Debug)]
 pub struct Caught {
     /// The rule that was removed.
     pub mutant: Mutant,
-    /// The workload, the number of points until it showed, the crash, and what did not hold; nothing if it never did.
+    /// The workload, the number of points until it was found, the crash and the violation; none if it was not found.
     pub by: Option<(Script, usize, String, Broken)>,
 }
 
-/// Removes a rule in this process and enumerates until something does not hold.
+/// Removes a rule in this process and enumerates until an invariant is violated.
 pub fn hunt(mutant: Mutant) -> Caught {
     mutant::set(Some(mutant));
     let mut points = 0;

@@ -1,4 +1,4 @@
-//! The workloads: what several processes do to a home, as one thread plays them.
+//! The workloads: the actions of several processes on one home, run by one thread.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::disk::{CallKind, Fault, SimDisk};
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// Appends of both kinds by several processes, operations, transitions, folds, a writer that dies in mid-line.
+    /// Appends of both durabilities by several processes, operations, renames, folds, a writer that dies inside a line.
     Plain,
-    /// Logs that are deleted, cut and replaced by hand under writers and followers.
+    /// Logs that are deleted, cut and replaced by hand while writers and followers use them.
     Tampered,
-    /// Equal lines, deletion and re-creation, operations asked again, claims of dead writers, copies.
-    Alike,
+    /// Equal lines, deletion and re-creation, retried operations, claims of dead writers, copies.
+    EqualLines,
 }
 
 impl Script {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Plain, Self::Tampered, Self::Alike];
+    /// All workloads.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Tampered, Self::EqualLines];
 }
 
 pub(crate) type SharedLedger = Arc<Mutex<Ledger>>;
 
-/// Someone who watches a log from another process, at every moment there is.
+/// A reader of a log in another process, which looks before every disk call.
 pub(crate) struct Watcher {
     session: SessionId,
     follower: Follower,
@@ -39,7 +39,7 @@ pub(crate) struct Watcher {
     last: Option<Position>,
 }
 
-/// Plays a workload and writes down what it is told.
+/// Runs a workload and records it.
 pub(crate) struct Player {
     pub(crate) world: World,
     pub(crate) disk: SimDisk,
@@ -48,7 +48,7 @@ pub(crate) struct Player {
     next: u32,
 }
 
-/// Whether the workload goes on: a process that was stopped does nothing more.
+/// An error ends the workload: a stopped process does nothing more.
 type Step = Result<()>;
 
 impl Player {
@@ -57,13 +57,13 @@ impl Player {
         Self { world, disk: disk.clone(), ledger, watchers, next: 0 }
     }
 
-    /// Plays to the end, or until the process that everything hangs on cannot go on.
+    /// Runs the workload to its end, or until the main process stops.
     pub(crate) fn play(&mut self, script: Script) {
-        // What went wrong shows in what was not acknowledged.
+        // An error needs no report: the ledger has what was not acknowledged.
         let _ = match script {
             Script::Plain => self.plain(),
             Script::Tampered => self.tampered(),
-            Script::Alike => self.alike(),
+            Script::EqualLines => self.equal_lines(),
         };
         self.watch();
     }
@@ -84,11 +84,11 @@ impl Player {
         let beta = self.create(&a, "beta")?;
         self.follow(&a, &beta);
         self.append(&b, &beta, 1, Power);
-        // The disk takes the first line of three, and then no more.
+        // The disk takes the first of three lines, and then no more.
         self.disk.fail_kind_from(CallKind::Append, 0, Fault::Short(30));
         self.append(&b, &beta, 3, Process);
         self.append(&b, &beta, 1, Process);
-        self.dies_in_mid_line(&alpha);
+        self.stop_inside_line(&alpha);
         self.watch();
         self.append(&b, &alpha, 1, Power);
         self.append(&a, &alpha, 1, Process);
@@ -100,7 +100,7 @@ impl Player {
         let _ = a.leave(u64::MAX);
         let _ = b.catch_up(u64::MAX);
         self.append(&b, &beta, 1, Process);
-        // Nothing is folded: the mark is left to nobody.
+        // Nothing is folded, and the mark stays set.
         let _ = b.leave(0);
         Ok(())
     }
@@ -155,9 +155,9 @@ impl Player {
         (0..count)
             .map(|_| {
                 self.next += 1;
-                // A character of several bytes, so that a cut can fall inside one.
+                // A character of several bytes, so that a cut can be inside it.
                 let (n, text) = (self.next, format!("é{}", "x".repeat(self.next as usize % 7)));
-                // Of every four lines, one tells of usage and the next corrects it, so that sums go up and down.
+                // Of every four lines, one has usage and the next corrects it, so that sums grow and shrink.
                 let usage = match n % 4 {
                     0 | 1 => format!(
                         ",\"type\":\"assistant\",\"message\":{{\"id\":\"{}\",\"usage\":{{\"output_tokens\":{n}}}}}",
@@ -190,8 +190,8 @@ impl Player {
         let how = Append { durability, if_position: None };
         if let Ok(committed) = by.append_once(session, &operation.id, &batch_of(&operation.lines), &how) {
             self.ledger(|ledger| {
-                let told = ledger.of(session);
-                if let Some(op) = told.operations.iter_mut().find(|op| op.id == operation.id) {
+                let record = ledger.of(session);
+                if let Some(op) = record.operations.iter_mut().find(|op| op.id == operation.id) {
                     op.acknowledged.get_or_insert((durability, committed.end));
                 }
             });
@@ -211,13 +211,13 @@ impl Player {
         self.watch();
     }
 
-    /// A third process appends two lines and is gone after one and a half.
-    fn dies_in_mid_line(&mut self, session: &SessionId) {
+    /// A third process appends two lines and stops after one and a half.
+    fn stop_inside_line(&mut self, session: &SessionId) {
         let disk = self.disk.process();
         let Ok(c) = self.world.open(&disk) else { return };
         let lines = self.lines(2);
         self.ledger(|ledger| ledger.attempt(session, &lines));
-        // Its lock file is empty, so the next append is to the log.
+        // Its lock file is empty, so the next append goes to the log.
         let after_bytes = Some(lines[0].len() + 1 + lines[1].len() / 2);
         self.disk.fail_kind_from(CallKind::Append, 0, Fault::Stop { after_bytes });
         let _ = c.append(session, &batch_of(&lines), &Append::default());
@@ -229,11 +229,11 @@ impl Player {
         let Some(content) = self.disk.read(&path) else { return };
         let planted = self.lines(1).remove(0);
         self.ledger(|ledger| {
-            let told = ledger.of(session);
+            let record = ledger.of(session);
             let text = String::from_utf8_lossy(&content).into_owned();
-            told.tampered.extend(text.lines().map(str::to_owned));
+            record.tampered.extend(text.lines().map(str::to_owned));
             if how == "replaced" || how == "rewritten" {
-                told.planted.insert(planted.clone());
+                record.planted.insert(planted.clone());
             }
         });
         let mut other = planted.into_bytes();
@@ -260,9 +260,9 @@ impl Player {
     }
 }
 
-/// Has every watcher look, and writes down what each is given.
+/// Lets every watcher read, and records the lines.
 pub(crate) fn watch(watchers: &Mutex<Vec<Watcher>>, ledger: &SharedLedger) {
-    // A watcher's own disk calls come back here through the hook; it is looking already.
+    // A watcher's own disk calls come back here through the hook; it is already reading.
     let Ok(mut watchers) = watchers.try_lock() else { return };
     for watcher in watchers.iter_mut() {
         let Watcher { session, follower, epoch, last } = watcher;
@@ -274,13 +274,13 @@ pub(crate) fn watch(watchers: &Mutex<Vec<Watcher>>, ledger: &SharedLedger) {
                 }
             });
             let mut ledger = ledger.lock().expect("one thread");
-            let told = ledger.of(session);
+            let record = ledger.of(session);
             for (start, end, line) in given {
                 if last.is_some_and(|last| start < last) {
-                    told.seen_twice.push(line.clone());
+                    record.seen_twice.push(line.clone());
                 }
                 *last = Some(end);
-                told.seen.insert((*epoch, start), line);
+                record.seen.insert((*epoch, start), line);
             }
             drop(ledger);
             match polled {
@@ -303,7 +303,7 @@ pub(crate) fn batch_of(lines: &[String]) -> Batch {
     batch
 }
 
-/// The transition that the harness uses: a row changes, and the log tells of it.
+/// The rename of the harness: a row changes, and the log gets a line about it.
 pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_types::Timestamp) -> Result<()> {
     let (session, name) = (session.clone(), name.to_owned());
     by.transact(Durability::Power, move |tx| {
@@ -312,7 +312,7 @@ pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_type
         }
         let mut fields = Map::new();
         fields.insert("name".to_owned(), name.clone().into());
-        let told = tell(tx, &session, "renamed", at, &fields)?;
-        Ok(((), vec![told]))
+        let line = tell(tx, &session, "renamed", at, &fields)?;
+        Ok(((), vec![line]))
     })
 }

@@ -1,4 +1,4 @@
-//! Two stores on a disk that can crash: the logs in memory, the state in a real database.
+//! Two stores on a disk that can crash: the logs on a simulated disk, the state in a real database.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use duolog_types::{Durability, HomeId};
 use crate::clock::FixedClock;
 use crate::disk::SimDisk;
 
-/// Where databases are kept while a harness runs: in memory where the machine has that, for speed alone.
+/// Creates a directory for the databases of a harness, in memory if possible, for speed.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let mut builder = tempfile::Builder::new();
@@ -22,14 +22,14 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     made.expect("a directory for the harness")
 }
 
-/// A database as it was at a commit, and whether that commit was synced.
+/// A copy of the database at a commit, and the durability of that commit.
 #[derive(Clone, Debug)]
 pub(crate) struct StateCopy {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
 }
 
-/// What opens a [`Join`] here.
+/// What is needed to open a [`Join`].
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) dir: PathBuf,
@@ -55,7 +55,7 @@ impl World {
         self.open_on(process.as_disk())
     }
 
-    /// One thread plays every process, so a lock that is held will not be freed by waiting.
+    /// One thread runs every process, so waiting cannot free a lock.
     pub(crate) fn limits() -> Limits {
         Limits { busy_timeout: Duration::ZERO, ..Limits::default() }
     }
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// Copies the database at each commit, as a list that grows.
+/// A growing list of copies of the database, one per commit.
 #[derive(Clone, Default)]
 pub(crate) struct Commits(Arc<Mutex<Vec<StateCopy>>>);
 
@@ -92,15 +92,15 @@ impl Commits {
         self.0.lock().expect("one thread").len()
     }
 
-    /// The databases that may be found if the power goes after the first `count` commits: the last synced one, and
-    /// every later one, because an unsynced commit may reach the device by itself.
+    /// Returns the databases that a power loss after the first `count` commits can leave: the last synced one and every
+    /// later one, because an unsynced commit may reach the device by itself.
     pub(crate) fn survivors(&self, count: usize) -> Vec<StateCopy> {
         let copies = self.0.lock().expect("one thread");
         let synced = copies[..count].iter().rposition(|copy| copy.durability == Durability::Power).unwrap_or(0);
         copies[synced..count].to_vec()
     }
 
-    /// The database as a process that dies now leaves it.
+    /// Returns the database that a process leaves if it dies now.
     pub(crate) fn latest(&self, count: usize) -> Option<StateCopy> {
         self.0.lock().expect("one thread")[..count].last().cloned()
     }

@@ -1,4 +1,4 @@
-//! What is on the disk: files and directories, each as it was written and as it was synced.
+//! The content of the disk: files and directories, each as it was written and as it was synced.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,9 +20,9 @@ pub(super) struct Content {
     pub(super) written: Vec<u8>,
     /// What the last sync left on the device.
     pub(super) synced: Vec<u8>,
-    /// Up to here `written` has not changed since that sync.
+    /// `written` has not changed up to here since that sync.
     pub(super) untouched: usize,
-    /// What a failed sync lost: it can be read, but no later sync brings it to the device.
+    /// Bytes that a failed sync lost: they can be read, but no later sync stores them.
     pub(super) lost: Vec<Range<usize>>,
     pub(super) mode: u32,
     pub(super) synced_mode: u32,
@@ -64,7 +64,7 @@ impl Content {
         }
     }
 
-    /// The file after the power came back.
+    /// Returns the file after a power loss.
     pub(super) fn after(&self, loss: Loss, node: u64) -> Self {
         let (bytes, mode) = match loss {
             Loss::DropUnsynced => (self.synced.clone(), self.synced_mode),

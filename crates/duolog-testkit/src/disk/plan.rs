@@ -1,25 +1,25 @@
-//! What can be asked of the disk: which calls it saw, how one goes wrong, what a crash takes.
+//! The calls of a disk, their faults, and what a crash loses.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
-/// The number of the error "no such process may do this".
+/// The error number of "permission denied".
 pub const EACCES: i32 = 13;
-/// The number of the error "interrupted by a signal".
+/// The error number of "interrupted by a signal".
 pub const EINTR: i32 = 4;
-/// The number of the error "the device failed".
+/// The error number of "input/output error".
 pub const EIO: i32 = 5;
-/// The number of the error "no space left".
+/// The error number of "no space left on device".
 pub const ENOSPC: i32 = 28;
 
-/// What a disk call does.
+/// The kind of a disk call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallKind {
     /// Opens a file that exists.
     Open,
-    /// Makes a file.
+    /// Creates a file.
     Create,
-    /// Looks at a path or an open file.
+    /// Reads the metadata of a path or an open file.
     Stat,
     /// Reads.
     Read,
@@ -29,26 +29,26 @@ pub enum CallKind {
     Sync,
     /// Makes names durable.
     SyncDir,
-    /// Cuts a file.
+    /// Truncates a file.
     SetLen,
     /// Changes permission bits.
     SetMode,
-    /// Puts one file in the place of another.
+    /// Renames a file, replacing another.
     Rename,
-    /// Takes a name away.
+    /// Removes a name.
     Unlink,
     /// Tries to take a lock.
     Lock,
-    /// Gives a lock back.
+    /// Releases a lock.
     Unlock,
-    /// Makes a directory.
+    /// Creates a directory.
     CreateDir,
     /// Lists a directory.
     List,
 }
 
 impl CallKind {
-    /// Whether it changes the disk, or what a loss of power leaves of it.
+    /// Returns true if the call changes the disk or what a power loss leaves of it.
     pub const fn is_mutation(self) -> bool {
         !matches!(self, Self::Open | Self::Stat | Self::Read | Self::Lock | Self::Unlock | Self::List)
     }
@@ -57,61 +57,62 @@ impl CallKind {
 /// One disk call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number on this disk, from 0.
+    /// Its index on this disk, from 0.
     pub index: usize,
-    /// What it does.
+    /// Its kind.
     pub kind: CallKind,
-    /// On what; a rename names what it moves.
+    /// Its path; for a rename, the old path.
     pub path: PathBuf,
-    /// The bytes to read or write, or the length to cut to.
+    /// The number of bytes to read or write, or the length to truncate to.
     pub len: u64,
-    /// The process that makes it.
+    /// The calling process.
     pub process: u32,
 }
 
-/// How a call goes wrong.
+/// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error number and does nothing. A failed sync loses what it should have made durable.
+    /// The call fails with this error number and does nothing. A failed sync loses the bytes that it should have
+    /// stored.
     Error(i32),
-    /// An append writes only so many bytes, and says so.
+    /// An append writes only this many bytes and returns that number.
     Short(usize),
-    /// The process dies in it: this call and all its later ones fail, and its locks are gone.
+    /// The process dies in the call: this call and all later ones fail, and its locks are released.
     Stop {
-        /// How many bytes of an append still get written; without, the call does nothing.
+        /// The number of bytes that an append still writes; none: the call does nothing.
         after_bytes: Option<usize>,
     },
 }
 
-/// What a crash takes.
+/// The kind of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// Every process died: what was written is there, locks are gone.
+    /// Every process died: written bytes are kept, locks are released.
     Process,
-    /// The machine died.
+    /// The machine lost power.
     Power(Loss),
 }
 
-/// What becomes of bytes and names that were not synced when the power went.
+/// What a power loss leaves of unsynced bytes and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// All are lost, cuts are undone.
+    /// All are lost, truncations are undone.
     DropUnsynced,
-    /// None is lost.
+    /// None are lost.
     KeepAll,
-    /// Of what was appended to each file a part is left, of any length; a cut may be undone. Names are kept.
+    /// A part of the bytes appended to each file is kept, of any length; a truncation may be undone. Names are kept.
     Torn {
-        /// Decides the lengths.
+        /// The seed of the lengths.
         seed: u64,
     },
-    /// Each file is as long as it was, and has NUL bytes where bytes were not synced. Names are kept.
+    /// Each file keeps its length, with NUL bytes in place of unsynced bytes. Names are kept.
     ZeroExtended,
-    /// Bytes are kept, names are lost: a new file is gone, a replaced one is back.
+    /// Bytes are kept, names are lost: a new file is missing, a replaced one is restored.
     LostNames,
 }
 
 impl Loss {
-    /// Every kind of loss, with this many seeds for those that have one.
+    /// Returns every kind of loss, with this many seeds for those that have one.
     pub fn all(seeds: u64) -> Vec<Self> {
         let mut all = vec![Self::DropUnsynced, Self::KeepAll, Self::ZeroExtended, Self::LostNames];
         all.extend((0..seeds).map(|seed| Self::Torn { seed }));
@@ -124,13 +125,13 @@ struct Stopped;
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the process was stopped here")
+        f.write_str("the process was stopped")
     }
 }
 
 impl std::error::Error for Stopped {}
 
-/// Whether a call failed because its process had been stopped by [`Fault::Stop`].
+/// Returns true if a call failed because its process was stopped by [`Fault::Stop`].
 pub fn is_stopped(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Stopped>)
 }

@@ -1,10 +1,10 @@
-//! The disk keeps its own promises.
+//! Tests of the simulated disk itself.
 
 use super::*;
 
 const LOG: &str = "dir/log";
 
-/// A disk with `dir/log`, whose name is synced, open for appending.
+/// Creates a disk with `dir/log`, whose name is synced, open for appending.
 fn disk() -> (SimDisk, Arc<dyn DiskFile>) {
     let disk = SimDisk::new();
     Disk::create_dir(&disk, Path::new("dir")).unwrap();
@@ -20,7 +20,7 @@ fn after(disk: &SimDisk, loss: Loss) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn power_loss_takes_what_was_not_synced_and_the_death_of_a_process_does_not() {
+fn a_power_loss_loses_unsynced_bytes_and_a_process_crash_does_not() {
     let (disk, file) = disk();
     assert_eq!(file.append(b"one").unwrap(), 3);
     file.sync().unwrap();
@@ -32,9 +32,9 @@ fn power_loss_takes_what_was_not_synced_and_the_death_of_a_process_does_not() {
     assert_eq!(after(&disk, Loss::ZeroExtended).unwrap(), b"one\0\0\0");
     let torn: Vec<_> = (0..40).map(|seed| after(&disk, Loss::Torn { seed }).unwrap()).collect();
     assert!(torn.iter().all(|bytes| b"onetwo".starts_with(bytes) && bytes.len() >= 3), "{torn:?}");
-    assert!((3..=6).all(|len| torn.iter().any(|bytes| bytes.len() == len)), "each length happens");
+    assert!((3..=6).all(|len| torn.iter().any(|bytes| bytes.len() == len)), "each length occurs");
     assert_eq!(after(&disk, Loss::Torn { seed: 5 }), after(&disk, Loss::Torn { seed: 5 }));
-    assert_eq!(disk.read(LOG).unwrap(), b"onetwo", "the disk itself goes on");
+    assert_eq!(disk.read(LOG).unwrap(), b"onetwo", "the disk itself is unchanged");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_process_that_dies_does_not_make_bytes_durable() {
 }
 
 #[test]
-fn a_name_that_was_not_synced_is_lost_though_its_bytes_were() {
+fn an_unsynced_name_is_lost_although_its_bytes_were_synced() {
     let disk = SimDisk::new();
     Disk::create_dir(&disk, Path::new("dir")).unwrap();
     let file = disk.open(Path::new(LOG), Open::Create).unwrap();
@@ -60,7 +60,7 @@ fn a_name_that_was_not_synced_is_lost_though_its_bytes_were() {
 }
 
 #[test]
-fn a_rename_and_an_unlink_that_were_not_synced_are_undone() {
+fn an_unsynced_rename_or_unlink_is_undone() {
     let (disk, file) = disk();
     file.append(b"old").unwrap();
     file.sync().unwrap();
@@ -78,7 +78,7 @@ fn a_rename_and_an_unlink_that_were_not_synced_are_undone() {
 }
 
 #[test]
-fn a_cut_that_was_not_synced_may_be_undone() {
+fn an_unsynced_truncation_may_be_undone() {
     let (disk, file) = disk();
     file.append(b"onetwo").unwrap();
     file.sync().unwrap();
@@ -92,14 +92,14 @@ fn a_cut_that_was_not_synced_may_be_undone() {
 }
 
 #[test]
-fn a_failed_sync_loses_bytes_for_good_though_the_next_one_succeeds() {
+fn a_failed_sync_loses_bytes_although_the_next_one_succeeds() {
     let (disk, file) = disk();
     file.append(b"one").unwrap();
     disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
     assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(EIO));
     file.append(b"two").unwrap();
     file.sync().unwrap();
-    assert_eq!(disk.read(LOG).unwrap(), b"onetwo", "it can still be read");
+    assert_eq!(disk.read(LOG).unwrap(), b"onetwo", "they can still be read");
     assert_eq!(after(&disk, Loss::DropUnsynced).unwrap(), b"\0\0\0two");
 }
 
@@ -109,8 +109,8 @@ fn locks_exclude_and_end_with_their_file_or_process() {
     let other = disk.process();
     let second = other.open(Path::new(LOG), Open::Append).unwrap();
     assert!(first.try_lock(Lock::Shared).unwrap() && second.try_lock(Lock::Shared).unwrap());
-    assert!(!first.try_lock(Lock::Exclusive).unwrap(), "another shares it");
-    assert!(second.try_lock(Lock::Exclusive).unwrap(), "the refused change gave the shared one back");
+    assert!(!first.try_lock(Lock::Exclusive).unwrap(), "another process shares it");
+    assert!(second.try_lock(Lock::Exclusive).unwrap(), "the refused upgrade released the shared lock");
     assert!(!first.try_lock(Lock::Shared).unwrap());
     assert_eq!(disk.holder(&first.stat().unwrap()), Some(other.pid()));
     drop(second);
@@ -121,13 +121,13 @@ fn locks_exclude_and_end_with_their_file_or_process() {
     assert!(third.try_lock(Lock::Exclusive).unwrap());
     assert!(is_stopped(&first.unlock().unwrap_err()));
     drop(first);
-    assert_eq!(other.holder(&third.stat().unwrap()), Some(other.pid()), "only its own lock went with it");
+    assert_eq!(other.holder(&third.stat().unwrap()), Some(other.pid()), "only its own lock was released");
     let image = other.crash(Crash::Process);
     assert!(image.open(Path::new(LOG), Open::Append).unwrap().try_lock(Lock::Exclusive).unwrap());
 }
 
 #[test]
-fn a_stop_leaves_a_part_of_its_append_and_ends_the_process() {
+fn a_stop_writes_a_part_of_its_append_and_ends_the_process() {
     let (disk, file) = disk();
     file.append(b"one").unwrap();
     disk.fail_at(disk.call_count(), Fault::Stop { after_bytes: Some(2) });
@@ -142,7 +142,7 @@ fn a_stop_leaves_a_part_of_its_append_and_ends_the_process() {
 }
 
 #[test]
-fn faults_strike_where_they_were_put_and_once() {
+fn a_fault_is_applied_to_the_chosen_call_once() {
     let (disk, file) = disk();
     disk.fail_kind_from(CallKind::Append, 1, Fault::Short(1));
     assert_eq!(file.append(b"abc").unwrap(), 3);
@@ -158,7 +158,7 @@ fn faults_strike_where_they_were_put_and_once() {
 }
 
 #[test]
-fn every_call_is_told_and_traced_before_it_takes_effect() {
+fn every_call_is_traced_before_it_takes_effect() {
     use CallKind::{Append, Create, CreateDir, Sync, SyncDir};
     let (disk, file) = disk();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -177,7 +177,7 @@ fn every_call_is_told_and_traced_before_it_takes_effect() {
 }
 
 #[test]
-fn changes_from_outside_are_durable_and_tell_an_edit_from_a_replacement() {
+fn changes_from_outside_are_durable_and_distinguish_edit_from_replacement() {
     let (disk, file) = disk();
     disk.write(LOG, b"edited");
     assert_eq!(file.stat().unwrap().len, 6);
@@ -193,7 +193,7 @@ fn changes_from_outside_are_durable_and_tell_an_edit_from_a_replacement() {
 }
 
 #[test]
-fn paths_that_lead_out_or_nowhere_are_refused() {
+fn invalid_and_missing_paths_are_refused() {
     let (disk, _file) = disk();
     assert_eq!(disk.stat(Path::new("../x")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     assert_eq!(disk.stat(Path::new("dir/none")).unwrap(), None);

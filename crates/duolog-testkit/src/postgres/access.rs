@@ -1,4 +1,4 @@
-//! A running server as its superuser sees it: addresses, databases, roles, SQL.
+//! Access to a running server as its superuser: addresses, databases, roles, SQL.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,7 +10,7 @@ use super::binaries::Binaries;
 use super::error::{Error, Result};
 use super::shared::SHARED_ENV;
 
-/// How to reach a server, as its superuser.
+/// The address and the login of a server's superuser.
 #[derive(Clone, Debug)]
 pub struct Access {
     binaries: Binaries,
@@ -18,13 +18,13 @@ pub struct Access {
     /// `host:port`, with brackets around an IPv6 address.
     address: String,
     database: String,
-    /// What stands behind the `?` of the URL.
+    /// The part after the `?` of the URL.
     parameters: String,
-    /// Where new databases go, if not where the server puts them.
+    /// The tablespace of new databases; none: the server's default.
     tablespace: Option<&'static str>,
 }
 
-/// A name and a password, both as they stand in a URL.
+/// A name and a password, percent-encoded as in a URL.
 #[derive(Clone, Debug)]
 struct Login {
     user: String,
@@ -43,7 +43,7 @@ impl Access {
         }
     }
 
-    /// Takes apart a URL such as [`Access::url`] gives.
+    /// Parses a URL as [`Access::url`] returns it.
     pub fn parse(url: &str) -> Result<Self> {
         let binaries = Binaries::find()?;
         let parsed = || {
@@ -63,32 +63,32 @@ impl Access {
         self.tablespace = Some(tablespace);
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The URL of the superuser's own database.
+    /// Returns the URL of the superuser's own database.
     pub fn admin_url(&self) -> String {
         self.url(&self.database)
     }
 
-    /// The URL of a database, with the superuser's name and password.
+    /// Returns the URL of a database, with the superuser's name and password.
     pub fn url(&self, database: &str) -> String {
         self.url_for(&self.login, database)
     }
 
-    /// Makes an empty database that goes when its guard does.
+    /// Creates an empty database that is dropped with its guard.
     pub fn create_database(&self) -> Result<Database> {
         self.create_owned(None)
     }
 
-    /// Makes an empty database that belongs to `role`.
+    /// Creates an empty database that belongs to `role`.
     pub fn create_database_for(&self, role: &Role) -> Result<Database> {
         self.create_owned(Some(role))
     }
 
-    /// Makes a role that can log in, and goes when its guard does.
+    /// Creates a role that can log in and is dropped with its guard.
     pub fn create_role(&self, new: &NewRole) -> Result<Role> {
         let (name, password) = (fresh_name()?, random_word()?);
         let mut sql = format!("CREATE ROLE {name} LOGIN PASSWORD '{password}' {}", new.attributes);
@@ -99,15 +99,15 @@ impl Access {
         Ok(Role { access: self.clone(), login: Login { user: name, password } })
     }
 
-    /// Runs statements in a database, each in a transaction of its own unless they say otherwise, up to the first that
-    /// fails. Returns the rows: a line each, columns set apart by `|`.
+    /// Runs statements in a database until the first error, each in its own transaction unless they contain BEGIN.
+    /// Returns the rows, one per line, with columns separated by `|`.
     pub fn run_sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut command = self.psql(database);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut psql = command.spawn().map_err(|cause| Error::program("psql", &cause))?;
         let stdin = psql.stdin.take();
         let output = std::thread::scope(|scope| {
-            // Beside the reading: psql answers before it has read all, and neither must wait for the other.
+            // On a separate thread: psql writes output before it has read all input, and the pipes could fill up.
             scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(sql.as_bytes())));
             psql.wait_with_output()
         });
@@ -120,7 +120,7 @@ impl Access {
         Err(Error::Sql { sqlstate: sqlstate(&message), message })
     }
 
-    /// The password goes through the environment: a command line is for all to see.
+    /// The password goes through the environment, because other users can read a command line.
     fn psql(&self, database: &str) -> Command {
         let bare = Login { user: self.login.user.clone(), password: String::new() };
         let mut command = Command::new(self.binaries.psql());
@@ -137,7 +137,7 @@ impl Access {
         format!("postgresql://{user}{secret}@{}/{database}{query}", self.address)
     }
 
-    /// From `template0`, which nobody can be connected to, so that tests do not stand in each other's way.
+    /// Copies `template0`, which accepts no connections: a connection to the template would make the copy fail.
     fn create_owned(&self, owner: Option<&Role>) -> Result<Database> {
         let owner = owner.map(|role| format!("OWNER {}", role.name())).unwrap_or_default();
         self.create_from("template0", &owner)
@@ -151,7 +151,7 @@ impl Access {
     }
 }
 
-/// A database that is dropped with this guard, whoever is still connected to it.
+/// A database that is dropped with this guard, even if clients are connected.
 #[derive(Debug)]
 pub struct Database {
     access: Access,
@@ -159,27 +159,27 @@ pub struct Database {
 }
 
 impl Database {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its URL, with the superuser's name and password.
+    /// Returns its URL, with the superuser's name and password.
     pub fn url(&self) -> String {
         self.access.url(&self.name)
     }
 
-    /// Its URL, with the name and password of `role`.
+    /// Returns its URL, with the name and password of `role`.
     pub fn url_as(&self, role: &Role) -> String {
         self.access.url_for(&role.login, &self.name)
     }
 
-    /// Makes a database with the same content. Nobody may be connected to this one meanwhile.
+    /// Creates a database with the same content. No client may be connected to this one meanwhile.
     pub fn copy(&self) -> Result<Self> {
         self.access.create_from(&self.name, "")
     }
 
-    /// Runs statements in it, as [`Access::run_sql`] does.
+    /// Runs statements in it; see [`Access::run_sql`].
     pub fn run_sql(&self, sql: &str) -> Result<String> {
         self.access.run_sql(&self.name, sql)
     }
@@ -187,22 +187,22 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A server that is gone has taken it along.
+        // If the server is gone, so is the database.
         let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let _ = self.access.run_sql(&self.access.database, &sql);
     }
 }
 
-/// What a new role is like.
+/// The options of a new role.
 #[derive(Clone, Debug, Default)]
 pub struct NewRole {
-    /// How many connections it may have at once.
+    /// The maximum number of connections at a time.
     pub connections: Option<u32>,
-    /// More words of `CREATE ROLE`, such as `CREATEDB`.
+    /// Further options of `CREATE ROLE`, such as `CREATEDB`.
     pub attributes: String,
 }
 
-/// A role that is dropped with this guard. Databases that belong to it must go first.
+/// A role that is dropped with this guard. Databases that belong to it must be dropped first.
 #[derive(Debug)]
 pub struct Role {
     access: Access,
@@ -210,12 +210,12 @@ pub struct Role {
 }
 
 impl Role {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.login.user
     }
 
-    /// Its password.
+    /// Returns its password.
     pub fn password(&self) -> &str {
         &self.login.password
     }
@@ -231,7 +231,7 @@ fn fresh_name() -> Result<String> {
     Ok(format!("duolog_{}", random_word()?))
 }
 
-/// 128 bits of chance, in letters and digits.
+/// Returns 128 random bits as letters and digits.
 pub(super) fn random_word() -> Result<String> {
     let path = Path::new("/dev/urandom");
     let mut bytes = [0; 16];
@@ -241,15 +241,15 @@ pub(super) fn random_word() -> Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// `ERROR:  53100: could not extend file …` has it.
+/// Finds the code in a message such as `ERROR:  53100: could not extend file …`.
 fn sqlstate(message: &str) -> Option<String> {
     let severities = ["ERROR:  ", "FATAL:  ", "PANIC:  "];
-    let said = severities.iter().find_map(|severity| message.split_once(severity))?.1;
-    let (code, _) = said.split_once(':')?;
+    let rest = severities.iter().find_map(|severity| message.split_once(severity))?.1;
+    let (code, _) = rest.split_once(':')?;
     (code.len() == 5 && code.bytes().all(|byte| byte.is_ascii_alphanumeric())).then(|| code.to_owned())
 }
 
-/// Takes the `%XX` out of a part of a URL. What is no such thing stays as it is.
+/// Decodes the `%XX` in a part of a URL. Invalid sequences are kept.
 fn decoded(part: &str) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_apart_and_put_together_again() {
+    fn a_url_round_trips() {
         for url in [
             "postgresql://postgres:abc@127.0.0.1:5432/postgres?sslmode=disable",
             "postgresql://a%40b:p%3Aw@[::1]:5432/main",
@@ -286,22 +286,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn an_invalid_url_is_refused() {
         for text in ["", "postgresql://", "host=127.0.0.1", "postgresql://user@host/db", "http://u:p@h/d"] {
             assert!(matches!(Access::parse(text), Err(Error::BadUrl { .. })), "{text}");
         }
     }
 
     #[test]
-    fn percents_are_decoded_and_strays_kept() {
+    fn percent_sequences_are_decoded_and_invalid_ones_kept() {
         assert_eq!(decoded("p%3Aw%40%2"), "p:w@%2");
         assert_eq!(decoded("100%"), "100%");
     }
 
     #[test]
-    fn the_sqlstate_is_found_where_there_is_one() {
-        let said = "psql:<stdin>:1: ERROR:  53100: could not extend file";
-        assert_eq!(sqlstate(said).as_deref(), Some("53100"));
+    fn the_sqlstate_is_found_if_there_is_one() {
+        let message = "psql:<stdin>:1: ERROR:  53100: could not extend file";
+        assert_eq!(sqlstate(message).as_deref(), Some("53100"));
         assert_eq!(sqlstate("psql: error: FATAL:  too many connections"), None);
     }
 }

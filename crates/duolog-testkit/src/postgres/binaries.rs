@@ -5,10 +5,10 @@ use std::process::Command;
 
 use super::error::{Error, Result};
 
-/// The oldest major version that will do.
+/// The oldest supported major version.
 pub(super) const OLDEST: u32 = 15;
 
-/// Where Debian keeps them, one directory per major version, off the PATH.
+/// Debian's directory of programs, with a subdirectory per major version, not on the PATH.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// A directory with `initdb`, `postgres` and `psql` of one version.
@@ -16,7 +16,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 pub(super) struct Binaries(PathBuf);
 
 impl Binaries {
-    /// Takes Debian's newest, or else the first on the PATH.
+    /// Returns Debian's newest version, or else the first on the PATH.
     pub(super) fn find() -> Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let directories: Vec<PathBuf> =
@@ -26,7 +26,7 @@ impl Binaries {
 
     fn among(directories: &[PathBuf]) -> Result<Self> {
         let mut old = Vec::new();
-        for found in directories.iter().map(|directory| Self(directory.clone())).filter(Self::is_whole) {
+        for found in directories.iter().map(|directory| Self(directory.clone())).filter(Self::is_complete) {
             match major(&found.postgres()) {
                 Some(version) if version >= OLDEST => return Ok(found),
                 Some(version) => old.push(format!("{version} in {}", found.0.display())),
@@ -48,12 +48,12 @@ impl Binaries {
         self.0.join("psql")
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         [self.initdb(), self.postgres(), self.psql()].iter().all(|program| program.is_file())
     }
 }
 
-/// The directories under Debian's, newest version first.
+/// Returns the directories under Debian's, newest version first.
 fn debian(root: &Path) -> Vec<PathBuf> {
     let entries = root.read_dir().into_iter().flatten().flatten();
     let mut versions: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -61,11 +61,11 @@ fn debian(root: &Path) -> Vec<PathBuf> {
     versions.into_iter().map(|version| root.join(version.to_string()).join("bin")).collect()
 }
 
-/// The major version a server says it is: `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
+/// Returns the major version that a server reports: `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
 fn major(postgres: &Path) -> Option<u32> {
     let output = Command::new(postgres).arg("--version").output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    let digits: String = said.split_once("(PostgreSQL) ")?.1.chars().take_while(char::is_ascii_digit).collect();
+    let version = String::from_utf8(output.stdout).ok()?;
+    let digits: String = version.split_once("(PostgreSQL) ")?.1.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_is_taken() {
+    fn the_newest_version_is_used() {
         let root = tempfile::tempdir().expect("a directory");
         for version in [9, 15, 100, 16] {
             install(root.path(), version);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_version_is_named_and_not_taken() {
+    fn an_old_version_is_refused_with_its_number() {
         let root = tempfile::tempdir().expect("a directory");
         let bin = install(root.path(), 14);
         let error = Binaries::among(&[PathBuf::from("/nowhere"), bin]).expect_err("too old").to_string();

@@ -1,79 +1,79 @@
-//! What can go wrong around a test server, and what to do about it.
+//! The errors of a test server.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use super::binaries::OLDEST;
 
-/// The result of whatever is asked of a test server.
+/// The result of an operation on a test server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a test server could not do what it was asked.
+/// The reason that an operation on a test server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no PostgreSQL here, or only an old one.
+    /// No PostgreSQL is installed, or only an old one.
     #[error(
         "no PostgreSQL {OLDEST} or newer in /usr/lib/postgresql/*/bin or on PATH ({found}); install the server and psql \
          (Debian: apt-get install postgresql)"
     )]
     NotInstalled {
-        /// What was found instead.
+        /// The versions that were found.
         found: String,
     },
-    /// No directory will do for a server's data.
-    #[error("no place for a server's data on a real disk that user {user} can reach: {tried}; set TMPDIR to one")]
+    /// No directory is suitable for a server's data.
+    #[error("no directory on a real disk that user {user} can reach: {tried}; set TMPDIR to one")]
     NoPlace {
-        /// Who the server runs as.
+        /// The user of the server.
         user: String,
-        /// Each directory that was looked at, and what is wrong with it.
+        /// Each directory that was tried, and why it is not suitable.
         tried: String,
     },
-    /// PostgreSQL refuses to run as root, and there is nobody else to run it as.
-    #[error("PostgreSQL does not run as root, and there is neither a user postgres nor nobody; add one, or be another")]
+    /// PostgreSQL refuses to run as root, and there is no other user to run it as.
+    #[error("PostgreSQL does not run as root, and there is no user postgres or nobody; add one or run as another user")]
     NoUser,
-    /// Others took the port between the look for a free one and its use.
-    #[error("the server's port was taken by another process, {tries} times in a row; try again")]
+    /// Other processes took the port between the search for a free one and its use.
+    #[error("the server's port was taken by another process {tries} times in a row; try again")]
     PortTaken {
-        /// How often it happened.
+        /// The number of attempts.
         tries: u32,
     },
-    /// The server did not come up, or did not go down.
-    #[error("the server did not start or stop as it should; the end of its log:\n{log}")]
+    /// The server did not start or stop in time.
+    #[error("the server did not start or stop; the end of its log:\n{log}")]
     NotReady {
         /// The end of the server's log.
         log: String,
     },
-    /// A program that this needs did not do its work.
-    #[error("{program} failed: {said}")]
+    /// An external program failed.
+    #[error("{program} failed: {message}")]
     Program {
-        /// Which one.
+        /// The name of the program.
         program: String,
-        /// What it said, or why it did not run.
-        said: String,
-    },
-    /// The server refused a statement, or could not be reached to run it.
-    #[error("the SQL failed: {message}")]
-    Sql {
-        /// The five characters of the SQL standard, where the server said them.
-        sqlstate: Option<String>,
-        /// What psql said.
+        /// Its error output, or why it did not run.
         message: String,
     },
-    /// The variable that names a server to share does not.
-    #[error("{variable} is not like postgresql://user:password@host:port/database; correct it, or unset it")]
+    /// The server refused a statement, or was not reachable.
+    #[error("the SQL failed: {message}")]
+    Sql {
+        /// The SQLSTATE, if the server returned one.
+        sqlstate: Option<String>,
+        /// The message of psql.
+        message: String,
+    },
+    /// The environment variable of the shared server is not a URL.
+    #[error("{variable} is not like postgresql://user:password@host:port/database; correct or unset it")]
     BadUrl {
-        /// The variable's name.
+        /// The name of the variable.
         variable: &'static str,
     },
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {doing} {path}")]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: std::io::Error,
     },
@@ -84,18 +84,18 @@ impl Error {
         Self::Io { doing, path: path.to_owned(), cause }
     }
 
-    /// A program that could not be run at all.
+    /// A program that could not be started.
     pub(super) fn program(program: &str, cause: &std::io::Error) -> Self {
-        Self::Program { program: program.to_owned(), said: cause.to_string() }
+        Self::Program { program: program.to_owned(), message: cause.to_string() }
     }
 
-    /// A program that ran and said no.
+    /// A program that exited with an error.
     pub(super) fn failed(program: &str, output: &Output) -> Self {
-        let said = format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-        Self::Program { program: program.to_owned(), said }
+        let message = format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+        Self::Program { program: program.to_owned(), message }
     }
 
-    /// The SQLSTATE, where the server said one.
+    /// Returns the SQLSTATE, if the server returned one.
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
             Self::Sql { sqlstate, .. } => sqlstate.as_deref(),

@@ -1,7 +1,7 @@
 //! Spawns processes that must die with this one.
 //!
-//! The kernel's parent-death signal comes when the *thread* that forked ends, and tests run on threads that end. So one
-//! thread that never ends does all the forking.
+//! The kernel sends the parent-death signal when the *thread* that forked ends, and tests run on threads that end. So
+//! one thread that never ends does all the forking.
 
 use std::io;
 use std::process::{Child, Command};
@@ -24,7 +24,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
         orders
     });
     let (answer, spawned) = channel();
-    let gone = || io::Error::other("the thread that spawns servers is gone");
+    let gone = || io::Error::other("the thread that spawns servers has ended");
     orders.send((command, answer)).map_err(|_| gone())?;
     spawned.recv().map_err(|_| gone())?
 }

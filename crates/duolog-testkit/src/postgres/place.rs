@@ -1,7 +1,7 @@
-//! Where a server's data lies, who the server runs as, and what is left of servers whose starter is dead.
+//! The directory and the user of a server, and the cleanup after processes that died.
 //!
-//! Every user has one directory of servers, with a lock. A starter makes its own directory in there and holds a lock on
-//! that; both under the first lock, as the sweep is. So a directory that can be locked belongs to nobody.
+//! Every user has one directory of servers, with a lock. A process creates a directory for its server in there and
+//! locks it; it does both under the first lock, and so does the cleanup. A directory that can be locked has no owner.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write as _;
@@ -17,23 +17,23 @@ use super::error::{Error, Result};
 use super::small;
 
 const PREFIX: &str = "server-";
-/// Others may pass, not look: the server's user is another when we are root.
+/// Others may pass through but not list: if this process is root, the server has another user.
 const PASSABLE: u32 = 0o711;
 
-/// File systems that lie in memory: what is synced there is synced nowhere.
+/// File systems in memory, where a sync has no effect.
 const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A directory for one server, removed on drop together with whatever of the server still runs.
+/// A directory for one server, removed on drop together with the server's processes.
 #[derive(Debug)]
 pub(super) struct Place {
     root: TempDir,
     user: Option<User>,
-    /// The lock on the directory, which says that the starter lives. Dropped last, when the directory is gone.
+    /// The lock on the directory: its owner is alive. Dropped last, when the directory is removed.
     _lock: File,
 }
 
 impl Place {
-    /// Removes what dead starters left, and makes a directory.
+    /// Cleans up after dead processes and creates a directory.
     pub(super) fn take() -> Result<Self> {
         let user = User::choose()?;
         let servers = servers(user.as_ref())?;
@@ -42,7 +42,7 @@ impl Place {
         all.lock().map_err(|cause| Error::io("lock", &path, cause))?;
         sweep(&servers);
         let root = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&servers);
-        let root = root.map_err(|cause| Error::io("make a directory in", &servers, cause))?;
+        let root = root.map_err(|cause| Error::io("create a directory in", &servers, cause))?;
         make_passable(root.path()).map_err(|cause| Error::io("change the mode of", root.path(), cause))?;
         let lock = File::open(root.path()).and_then(|directory| directory.lock().map(|()| directory));
         let lock = lock.map_err(|cause| Error::io("lock", root.path(), cause))?;
@@ -65,14 +65,14 @@ impl Place {
         self.root.path()
     }
 
-    /// Makes a directory of this server a disk of its own.
+    /// Mounts a separate file system on a directory of this server.
     pub(super) fn mount(&self, directory: &Path, bytes: u64) -> Result<()> {
         std::fs::create_dir_all(directory).map_err(|cause| Error::io("create", directory, cause))?;
         let owner = self.user.as_ref().map_or((geteuid().as_raw(), getegid().as_raw()), |user| (user.uid, user.gid));
         small::mount(directory, bytes, owner)
     }
 
-    /// Writes a file that the server's user alone can read.
+    /// Writes a file that only the server's user can read.
     pub(super) fn hand_over(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.root.path().join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -82,7 +82,7 @@ impl Place {
         Ok(path)
     }
 
-    /// A program that runs as the server's user, with nothing of our environment that PostgreSQL would listen to.
+    /// Prepares a program to run as the server's user, without the environment variables that PostgreSQL reads.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("LC_ALL", "C").current_dir(self.root.path()).stdin(Stdio::null());
@@ -105,7 +105,7 @@ impl Drop for Place {
     }
 }
 
-/// Who the server runs as when we are root, which PostgreSQL refuses to be.
+/// The user of the server if this process is root, as which PostgreSQL refuses to run.
 #[derive(Debug)]
 struct User {
     name: String,
@@ -134,7 +134,7 @@ impl User {
     }
 }
 
-/// Our directory of servers: in cargo's target directory if that will do, else where temporary files go.
+/// Returns the directory of servers: in cargo's target directory if suitable, else in the temporary directory.
 fn servers(user: Option<&User>) -> Result<PathBuf> {
     let name = format!("duolog-postgres-{}", geteuid().as_raw());
     let mut tried = Vec::new();
@@ -148,45 +148,45 @@ fn servers(user: Option<&User>) -> Result<PathBuf> {
     Err(Error::NoPlace { user, tried: tried.join(", ") })
 }
 
-/// `target/tmp` of the binary that runs, if cargo built it.
+/// Returns `target/tmp` of the running binary, if cargo built it.
 fn target_tmp() -> Option<PathBuf> {
     let binary = std::env::current_exe().ok()?;
     let target = binary.ancestors().find(|directory| directory.join("CACHEDIR.TAG").is_file())?;
     Some(target.join("tmp"))
 }
 
-/// Makes `parent/name` and checks that a server can live in it, or says why not.
+/// Creates `parent/name` and checks that it is suitable for a server. Returns the reason if it is not.
 fn fit(parent: &Path, name: &str, user: Option<&User>) -> Result<PathBuf, String> {
-    let said = |cause: std::io::Error| cause.to_string();
-    std::fs::create_dir_all(parent).map_err(said)?;
-    let parent = parent.canonicalize().map_err(said)?;
-    let system = rustix::fs::statfs(&parent).map_err(|errno| said(errno.into()))?;
+    let text = |cause: std::io::Error| cause.to_string();
+    std::fs::create_dir_all(parent).map_err(text)?;
+    let parent = parent.canonicalize().map_err(text)?;
+    let system = rustix::fs::statfs(&parent).map_err(|errno| text(errno.into()))?;
     if IN_MEMORY.contains(&i128::from(system.f_type)) {
         return Err("in memory".to_owned());
     }
     let closed = |directory: &&Path| directory.metadata().is_ok_and(|found| found.mode() & 0o001 == 0);
     if let Some(closed) = parent.ancestors().find(closed).filter(|_| user.is_some()) {
-        return Err(format!("{} is closed to others", closed.display()));
+        return Err(format!("{} is not accessible to others", closed.display()));
     }
     let servers = parent.join(name);
     match std::fs::create_dir(&servers) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => return Err(said(cause)),
+        Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => return Err(text(cause)),
         _ => {}
     }
-    let found = servers.symlink_metadata().map_err(said)?;
+    let found = servers.symlink_metadata().map_err(text)?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() {
-        return Err(format!("{name} in it is not a directory of ours"));
+        return Err(format!("{name} in it belongs to another user or is not a directory"));
     }
-    make_passable(&servers).map_err(said)?;
+    make_passable(&servers).map_err(text)?;
     Ok(servers)
 }
 
-/// Set and not only asked for at creation, where the umask would have a say.
+/// Sets the mode explicitly, because the umask applies at creation.
 fn make_passable(directory: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(directory, Permissions::from_mode(PASSABLE))
 }
 
-/// Removes the directories of dead starters. What cannot be removed now is left to the next sweep.
+/// Removes the directories of dead processes. The next cleanup removes what cannot be removed now.
 fn sweep(servers: &Path) {
     for entry in servers.read_dir().into_iter().flatten().flatten() {
         let root = entry.path();
@@ -201,7 +201,7 @@ fn is_left(root: &Path) -> bool {
     File::open(root).is_ok_and(|directory| directory.try_lock().is_ok())
 }
 
-/// Ends what still runs in `root`, gives the kernel back the segment that a killed postmaster leaves, and takes off disks.
+/// Ends the processes in `root`, removes the shared memory of a killed postmaster, and unmounts its file systems.
 fn clear(root: &Path) {
     let data = root.join("data");
     if let Some(found) = Postmaster::read(&data) {
@@ -215,7 +215,7 @@ fn clear(root: &Path) {
     small::unmount(root);
 }
 
-/// What a postmaster says of itself in its data directory, from its start until it ends in order.
+/// The content of `postmaster.pid`, which exists from the start of a postmaster until its regular end.
 pub(super) struct Postmaster {
     pub(super) pid: Pid,
     pub(super) ready: bool,
@@ -233,14 +233,14 @@ impl Postmaster {
         Some(Self { pid, ready, segment })
     }
 
-    /// Process ids come round again; a postmaster is known by the directory it works in.
+    /// Process ids are reused; a postmaster is identified by its working directory.
     fn runs_in(&self, data: &Path) -> bool {
         let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.pid.as_raw_nonzero()));
         cwd.is_ok_and(|cwd| data.canonicalize().is_ok_and(|data| data == cwd))
     }
 }
 
-/// Kills a postmaster and its children. It is stopped first, so that it starts no more of them and none is reaped.
+/// Kills a postmaster and its children. It is stopped first, so that it starts no new children and reaps none.
 pub(super) fn kill_family(postmaster: Pid) {
     let _ = kill_process(postmaster, Signal::STOP);
     let raw = postmaster.as_raw_nonzero();

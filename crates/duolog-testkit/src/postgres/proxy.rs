@@ -1,8 +1,7 @@
-//! A proxy on loopback that understands enough of PostgreSQL's protocol to fail at a chosen moment.
+//! A proxy on loopback that knows enough of PostgreSQL's protocol to fail at a chosen statement.
 //!
-//! It forwards message by message. A [`Plan`] names a statement and what happens when it comes by: the connection is cut
-//! or stalls, before the server has the statement or before the client has the answer. No TLS: a client that asks for
-//! it is told that there is none.
+//! It forwards message by message. A [`Plan`] names a statement and an action: the connection is cut or stalls, before
+//! the server gets the statement or before the client gets the answer. TLS is refused.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -17,12 +16,12 @@ mod statements;
 use frame::{Frame, Hello};
 use statements::Statements;
 
-/// How long [`Proxy::wait_fired`] waits for a statement that never comes.
+/// The time that [`Proxy::wait_fired`] waits for a statement.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The largest answer that is held back; a client that asks for more is cut off.
+/// The largest answer that is held back; a client that requests more is disconnected.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What the proxy does.
+/// The behaviour of the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Plan {
     /// Forwards everything.
@@ -30,30 +29,30 @@ pub enum Plan {
     Pass,
     /// Closes every new connection at once.
     Refuse,
-    /// Tells new clients that the server is of this version, like `14.99`: in the greeting, and where they ask for its
-    /// number by SQL.
+    /// Reports this server version to new clients, such as `14.99`: in the greeting, and in the result of a query for
+    /// its number.
     Version(String),
-    /// Acts once, on the next statement that contains the text, in whatever case; then passes everything.
+    /// Acts once, on the next statement that contains the text, ignoring case; then forwards everything.
     At {
         /// A part of the statement.
         text: String,
-        /// When to act.
+        /// The point in time to act.
         moment: Moment,
-        /// What to do.
+        /// The action.
         act: Act,
     },
 }
 
-/// When a [`Plan`] acts.
+/// The point in time at which a [`Plan`] acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The server does not have the statement.
+    /// The server has not received the statement.
     BeforeServer,
-    /// The server has done the statement and answered; the client does not have the answer.
+    /// The server has executed the statement and answered; the client has not received the answer.
     BeforeClient,
 }
 
-/// What a [`Plan`] does.
+/// The action of a [`Plan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Closes the connection on both sides.
@@ -63,12 +62,12 @@ pub enum Act {
 }
 
 impl Plan {
-    /// Cuts before the server has the statement.
+    /// Cuts the connection before the server gets the statement.
     pub fn cut_before(text: &str) -> Self {
         Self::At { text: text.to_owned(), moment: Moment::BeforeServer, act: Act::Cut }
     }
 
-    /// Cuts when the server has done the statement and the client does not know.
+    /// Cuts the connection after the server executed the statement and before the client gets the answer.
     pub fn cut_after(text: &str) -> Self {
         Self::At { text: text.to_owned(), moment: Moment::BeforeClient, act: Act::Cut }
     }
@@ -84,7 +83,7 @@ impl Plan {
     }
 }
 
-/// A proxy before one server. Dropping it cuts every connection.
+/// A proxy in front of one server. Dropping it cuts every connection.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -105,12 +104,12 @@ impl Proxy {
         Ok(Self { address, desk, accepting: Some(accepting) })
     }
 
-    /// Where clients connect to.
+    /// Returns the address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same URL, through this proxy.
+    /// Returns the URL with the address of this proxy.
     pub fn url(&self, url: &str) -> String {
         match url.rsplit_once('@').map(|(before, rest)| (before, rest.split_once('/').map_or("", |(_, path)| path))) {
             Some((before, path)) => format!("{before}@{}/{path}", self.address),
@@ -118,7 +117,7 @@ impl Proxy {
         }
     }
 
-    /// Sets what happens from now on, and lets go what an earlier plan stalled.
+    /// Sets the plan from now on, and resumes connections that an earlier plan stalled.
     pub fn plan(&self, plan: Plan) {
         let mut state = self.desk.state();
         state.plan = plan;
@@ -126,18 +125,18 @@ impl Proxy {
         self.desk.changed.notify_all();
     }
 
-    /// How often a plan acted.
+    /// Returns how often a plan acted.
     pub fn fired(&self) -> u64 {
         self.desk.state().fired
     }
 
-    /// Waits until plans have acted `count` times in all. Says whether they did, within a minute.
+    /// Waits until plans have acted `count` times in total. Returns false after a minute.
     pub fn wait_fired(&self, count: u64) -> bool {
         let waiting = self.desk.changed.wait_timeout_while(self.desk.state(), PATIENCE, |state| state.fired < count);
         waiting.unwrap_or_else(PoisonError::into_inner).0.fired >= count
     }
 
-    /// Cuts every connection that is open now.
+    /// Cuts every open connection.
     pub fn cut(&self) {
         self.desk.state().cut_all();
     }
@@ -151,7 +150,7 @@ impl Drop for Proxy {
             state.cut_all();
             self.desk.changed.notify_all();
         }
-        // The accepting thread looks at `closed` when it has somebody to accept.
+        // The accepting thread checks `closed` after each connection.
         if TcpStream::connect(self.address).is_ok()
             && let Some(accepting) = self.accepting.take()
         {
@@ -160,7 +159,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What the threads of a proxy share.
+/// The state that the threads of a proxy share.
 #[derive(Debug, Default)]
 struct Desk {
     upstream: String,
@@ -171,7 +170,7 @@ struct Desk {
 #[derive(Debug, Default)]
 struct State {
     plan: Plan,
-    /// How many plans there were; a stall ends with the next.
+    /// The number of plans so far; a stall ends with the next.
     plans: u64,
     fired: u64,
     closed: bool,
@@ -183,7 +182,7 @@ struct State {
 impl State {
     fn cut(&self, connection: u64) {
         for stream in self.open.get(&connection).into_iter().flatten() {
-            // The other side may have been faster.
+            // The other side may have closed it already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -213,7 +212,7 @@ impl Desk {
         }
     }
 
-    /// Serves one client until either side closes. A side that fails is as good as one that closed.
+    /// Serves one client until either side closes or fails.
     fn serve(self: Arc<Self>, client: TcpStream) {
         let Ok(connection) = self.connect(client) else { return };
         let talk = Arc::new(Mutex::new(Talk::default()));
@@ -261,7 +260,7 @@ impl Desk {
                         self.fire();
                         self.stall(plans);
                     }
-                    // Noted before the server has it, and so before it can answer.
+                    // Recorded before the server has the statement, and so before it can answer.
                     (Moment::BeforeClient, act) => lock(talk).hold(act, plans),
                 }
             }
@@ -301,14 +300,14 @@ impl Desk {
                 }
             }
         }
-        // The answer will not come, whether by plan, or because it is too long or the server went away.
+        // The answer will not come: by plan, because it is too long, or because the server is gone.
         if lock(talk).holds_now().is_some() {
             self.cut_by_plan(connection);
         }
         Ok(())
     }
 
-    /// Whether the plan is for this statement; if so, it is the last.
+    /// Returns the plan's action if it is for this statement; a plan acts once.
     fn catch(&self, statement: &str) -> Option<(Moment, Act, u64)> {
         let mut state = self.state();
         let Plan::At { text, moment, act } = &state.plan else { return None };
@@ -344,10 +343,10 @@ struct Connection {
     server: TcpStream,
 }
 
-/// Where the two directions of one connection are.
+/// The progress of the two directions of one connection.
 ///
-/// A client may send much before it reads. Every question that ends a batch (and the greeting, which is the first) is
-/// answered by exactly one `ReadyForQuery`, so counting both tells which answer belongs to which batch.
+/// A client may send several batches before it reads. The greeting and every message that ends a batch are answered by
+/// exactly one `ReadyForQuery`, so counting both tells which answer belongs to which batch.
 #[derive(Debug)]
 struct Talk {
     asked: u64,
@@ -361,7 +360,7 @@ impl Default for Talk {
     }
 }
 
-/// The answer to a batch is to be held back.
+/// An answer to hold back.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     batch: u64,

@@ -6,24 +6,24 @@ use super::access::Access;
 use super::error::Result;
 use super::{Error, Server};
 
-/// The variable by which `duolog-postgres run` tells the command it runs where the server is.
+/// The variable in which `duolog-postgres run` gives its command the URL of the server.
 pub const SHARED_ENV: &str = "DUOLOG_TEST_POSTGRES";
 
-/// The server that tests have in common; each makes a database of its own in it.
+/// The server that tests share; each creates its own database in it.
 #[derive(Debug)]
 pub enum Shared {
-    /// Somebody else keeps it.
+    /// The server of `duolog-postgres run`.
     Given(Access),
-    /// This process keeps it, until the process ends.
+    /// A server of this process, stopped when the process ends.
     Kept(Server),
 }
 
 impl Shared {
-    /// Lends the server that [`SHARED_ENV`] names, or else one that this process starts once, at the first call.
+    /// Returns the server of [`SHARED_ENV`], or else one that this process starts once, at the first call.
     pub fn get() -> Result<&'static Access> {
         static SHARED: OnceLock<Shared> = OnceLock::new();
         static OPENING: Mutex<()> = Mutex::new(());
-        // Tests on many threads ask at once; one starts the server, and the others wait for it.
+        // Several threads call this at once: one starts the server, and the others wait.
         let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = SHARED.get() {
             return Ok(shared.access());

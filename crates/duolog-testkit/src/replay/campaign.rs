@@ -1,4 +1,4 @@
-//! Pauses and kills over every command and every step, or over some of them by chance.
+//! Pauses and kills at every step of every command, or at a random sample.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use super::{killed, steps};
 use crate::postgres::Access;
 use crate::random::{Random, mix};
 
-/// Which cases are tried.
+/// The cases to run.
 #[derive(Clone, Debug)]
 pub struct Cases {
     /// The real binary.
     pub binary: PathBuf,
-    /// What chance is made from.
+    /// The seed of the sample.
     pub seed: u64,
-    /// How many cases by chance; none: all.
+    /// The size of the sample; none: all cases.
     pub cases: Option<usize>,
     /// Only the command of this name.
     pub only: Option<String>,
-    /// A server on which every case has a database of its own; none: the state is in the home.
+    /// A server on which every case gets its own database; none: the state is in SQLite.
     pub store: Option<Access>,
 }
 
-/// Stops commands at their steps while others work. Returns how many cases were tried.
+/// Stops commands at their steps while others run. Returns the number of cases.
 pub fn pauses(cases: &Cases) -> Result<usize, String> {
     let binary = binary(cases);
     let prepared = Prepared::make(&binary, cases.store.as_ref())?;
@@ -41,7 +41,7 @@ pub fn pauses(cases: &Cases) -> Result<usize, String> {
     try_all(&sample(all, cases.cases, cases.seed), |case| stopped::run(&binary, &prepared, *case))
 }
 
-/// Kills commands at their steps and gives them again. Returns how many cases were tried.
+/// Kills commands at their steps and repeats them. Returns the number of cases.
 pub fn kills(cases: &Cases) -> Result<usize, String> {
     let binary = binary(cases);
     let prepared = Prepared::make(&binary, cases.store.as_ref())?;
@@ -56,7 +56,7 @@ pub(super) fn binary(cases: &Cases) -> Binary {
     Binary { path: cases.binary.clone(), shim: Arc::new(Shim::build()) }
 }
 
-/// How many steps each command has that is meant.
+/// Counts the steps of each selected command.
 fn steps_of_all(binary: &Binary, prepared: &Prepared, cases: &Cases) -> Result<Vec<(usize, u32)>, String> {
     let meant = |name: &str| cases.only.as_ref().is_none_or(|only| name == only);
     let names: Vec<&str> = targets(&prepared.places(Path::new(""))).iter().map(|target| target.0).collect();
@@ -67,14 +67,14 @@ fn steps_of_all(binary: &Binary, prepared: &Prepared, cases: &Cases) -> Result<V
         let words: Vec<&str> = order.arguments.iter().map(String::as_str).collect();
         let (_, steps) = steps::of(&copied.home, &words, None);
         if steps.is_empty() {
-            return Err("the shim sees no step of a command: the binary does not go through the C library".to_owned());
+            return Err("the shim sees no step of a command: the binary does not use the C library".to_owned());
         }
         counted.push((target, u32::try_from(steps.len()).expect("a small number")));
     }
     Ok(counted)
 }
 
-/// All, or so many of them by chance.
+/// Returns all, or a random sample of `count`.
 pub(super) fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec<T> {
     let Some(count) = count else { return all };
     let mut random = Random::new(mix(seed));
@@ -86,7 +86,7 @@ pub(super) fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec
     some
 }
 
-/// Two threads try one case after the other until one does not hold.
+/// Runs the cases on two threads until one fails. Returns the number of cases.
 pub(super) fn try_all<T: Sync>(cases: &[T], run: impl Fn(&T) -> Result<bool, String> + Sync) -> Result<usize, String> {
     let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let broken: Mutex<Option<String>> = Mutex::new(None);

@@ -1,12 +1,12 @@
-//! A disk as the recorded calls leave it: what programs see, and what would be there after a power loss.
+//! A simulated disk that applies recorded calls: what programs read, and what a power loss leaves.
 //!
-//! Files are pages of 4 KiB. A write makes a page dirty and a sync makes dirty pages durable, with the size. A sync that
-//! failed makes them clean without storing them, as Linux does: what they held is seen until the power goes, and no
-//! later sync stores it. A name is durable once its directory was synced.
+//! Files are pages of 4 KiB. A write makes a page dirty; a sync makes dirty pages durable, with the size. A failed sync
+//! makes them clean without storing them, as Linux does: programs read their content until the power is lost, and no
+//! later sync stores it. A name is durable after a sync of its directory.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::record::{Record, What};
+use super::record::{Change, Record};
 use super::tree::{Node, Tree};
 use crate::random::Random;
 
@@ -15,18 +15,18 @@ mod tests;
 
 const PAGE: usize = 4096;
 
-/// What a crash leaves of what was not synced.
+/// What a crash leaves of unsynced changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Everything stays: the processes were killed, the machine was not.
+    /// Everything is kept: the processes were killed, the machine was not.
     None,
-    /// Everything goes.
+    /// Everything is lost.
     All,
-    /// Files keep their new size, with NUL bytes where no page was stored; names stay.
+    /// Files keep their new size, with NUL bytes in pages that were not stored; names are kept.
     Extended,
-    /// What files hold stays; names that were not synced go.
+    /// File content is kept; unsynced names are lost.
     Names,
-    /// Each file keeps all, nothing, or some pages in any of their versions; names stay up to some moment.
+    /// Each file keeps all, none or some pages, each in any version; names are kept up to a random change.
     Pages,
 }
 
@@ -52,7 +52,7 @@ type Names = BTreeMap<String, usize>;
 struct Directory {
     seen: Names,
     durable: Names,
-    /// What the names were after each change since the last sync, with the number of the change.
+    /// The names after each change since the last sync, with the number of the change.
     pending: Vec<(u64, Names)>,
     mode: u32,
 }
@@ -63,40 +63,40 @@ enum Object {
     Directory(Directory),
 }
 
-/// See the module.
+/// The disk; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     objects: Vec<Object>,
     by_inode: HashMap<u64, usize>,
-    /// Counts changes of names.
+    /// Counts the changes of names.
     changes: u64,
 }
 
 impl Disk {
-    /// An empty directory with this inode.
+    /// Creates an empty directory with this inode.
     pub(crate) fn empty(root: u64) -> Self {
         let objects = vec![Object::Directory(Directory { mode: 0o700, ..Directory::default() })];
         Self { objects, by_inode: HashMap::from([(root, 0)]), changes: 0 }
     }
 
-    /// Does what a recorded call did.
+    /// Applies a recorded call.
     pub(crate) fn apply(&mut self, record: &Record) {
-        match &record.what {
-            What::Create { inode, mode } => {
+        match &record.change {
+            Change::Create { inode, mode } => {
                 let file = File { mode: *mode, durable_mode: *mode, ..File::default() };
                 self.make(&record.path, *inode, Object::File(file));
             }
-            What::Mkdir { inode, mode } => {
+            Change::Mkdir { inode, mode } => {
                 let directory = Directory { mode: *mode, ..Directory::default() };
                 self.make(&record.path, *inode, Object::Directory(directory));
             }
-            What::Write { inode, offset, data } => self.file(*inode, record).write(*offset, data),
-            What::Truncate { inode, size } => self.file(*inode, record).truncate(*size),
-            What::Chmod { inode, mode } => match self.object(*inode, record) {
+            Change::Write { inode, offset, data } => self.file(*inode, record).write(*offset, data),
+            Change::Truncate { inode, size } => self.file(*inode, record).truncate(*size),
+            Change::Chmod { inode, mode } => match self.object(*inode, record) {
                 Object::File(file) => file.mode = *mode,
                 Object::Directory(directory) => directory.mode = *mode,
             },
-            What::Sync { inode, failed, data_only } => match self.object(*inode, record) {
+            Change::Sync { inode, failed, data_only } => match self.object(*inode, record) {
                 Object::File(file) => file.sync(*failed, *data_only),
                 Object::Directory(directory) if !failed => {
                     directory.durable.clone_from(&directory.seen);
@@ -104,32 +104,32 @@ impl Disk {
                 }
                 Object::Directory(_) => {}
             },
-            What::Unlink | What::Rmdir => {
+            Change::Unlink | Change::Rmdir => {
                 self.change_names(&record.path, |names, name| {
                     names.remove(name);
                 });
             }
-            What::Link { to } => {
+            Change::Link { to } => {
                 let object = self.find(&record.path);
                 self.change_names(to, |names, name| {
                     names.insert(name.to_owned(), object);
                 });
             }
-            What::Rename { to } => self.rename(&record.path, to),
-            What::Said => {}
+            Change::Rename { to } => self.rename(&record.path, to),
+            Change::Output => {}
         }
     }
 
-    /// Does the first half of a write, for a process that died inside it.
+    /// Applies the first half of a write, for a process that died inside it.
     pub(crate) fn apply_half(&mut self, record: &Record) {
-        if let What::Write { inode, offset, data } = &record.what {
+        if let Change::Write { inode, offset, data } = &record.change {
             self.file(*inode, record).write(*offset, &data[..data.len() / 2]);
         }
     }
 
-    /// What a crash now leaves.
+    /// Returns what a crash now leaves.
     pub(crate) fn after(&self, loss: Loss, random: &mut Random) -> Tree {
-        // A journal keeps changes of names in their order: all up to some moment are kept.
+        // A journal keeps name changes in order: a prefix of them survives.
         let last = match loss {
             Loss::None | Loss::Extended => u64::MAX,
             Loss::All | Loss::Names => 0,
@@ -173,7 +173,7 @@ impl Disk {
                 names.insert(new.to_owned(), object);
             });
         } else {
-            // One change of two directories: both are kept or neither, unless one of them is synced alone.
+            // One change of two directories: both are kept or neither, unless only one of them is synced.
             self.change_names(to, |names, new| {
                 names.insert(new.to_owned(), object);
             });
@@ -201,7 +201,7 @@ impl Disk {
     }
 
     fn object(&mut self, inode: u64, record: &Record) -> &mut Object {
-        let at = self.by_inode.get(&inode).unwrap_or_else(|| panic!("{record:?} is about a file that nobody made"));
+        let at = self.by_inode.get(&inode).unwrap_or_else(|| panic!("{record:?} names an unknown inode"));
         &mut self.objects[*at]
     }
 
@@ -236,11 +236,11 @@ impl File {
         self.seen.resize(size, 0);
         self.sizes.push(size);
         if size < before {
-            // What is cut off reads as NUL bytes if the file grows again.
-            let whole = self.seen.clone();
+            // The removed bytes read as NUL bytes if the file grows again.
+            let full = self.seen.clone();
             self.seen.resize(before, 0);
             self.touch(size, before);
-            self.seen = whole;
+            self.seen = full;
         }
     }
 
@@ -285,7 +285,7 @@ impl File {
         }
     }
 
-    /// One of the sizes, and of each dirty page one of the versions, or what was there before.
+    /// Returns a random size, and for each dirty page a random version or its synced content.
     fn some_pages(&self, random: &mut Random) -> Vec<u8> {
         let pick = |random: &mut Random, n: usize| match random.below(3) {
             0 => 0,
@@ -312,7 +312,7 @@ fn page_of(bytes: &[u8], page: usize) -> Vec<u8> {
     bytes[start..(start + PAGE).min(bytes.len())].to_vec()
 }
 
-/// Puts a page where the file has room for it; what the version did not have yet is NUL.
+/// Copies a page into the file as far as it fits; bytes beyond the version are NUL.
 fn put_page(bytes: &mut [u8], page: usize, version: &[u8]) {
     let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(bytes.len()));
     if start < end {

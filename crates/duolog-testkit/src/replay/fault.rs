@@ -1,17 +1,17 @@
-//! Faults of the disk that commands meet while they are recorded.
+//! Disk faults that are injected while commands are recorded.
 
 use crate::random::Random;
 
-/// What fails.
+/// The call that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A sync of SQLite's write-ahead log; what it was to store never reaches the disk.
+    /// A sync of SQLite's write-ahead log; its pages never reach the disk.
     StateSync,
-    /// A sync of a log, with the same consequence.
+    /// A sync of a log; its pages never reach the disk.
     LogSync,
-    /// The disk is full, or takes a part of a write.
+    /// The disk is full, or takes only a part of a write.
     Full,
-    /// No descriptor is left to open a directory.
+    /// No file descriptor is left to open a directory.
     Descriptors,
     /// Any of these, and syncs of directories.
     Any,
@@ -25,7 +25,7 @@ impl Fault {
     /// Every kind.
     pub const ALL: [Self; 5] = [Self::StateSync, Self::LogSync, Self::Full, Self::Descriptors, Self::Any];
 
-    /// A plan for one command, as the shim reads it.
+    /// Returns a plan for one command, in the shim's syntax.
     pub(crate) fn plan(self, random: &mut Random) -> String {
         let nth = 1 + random.below(4);
         match (self, random.below(4)) {
@@ -45,12 +45,12 @@ impl Fault {
         }
     }
 
-    /// Whether a log may be closed until a person repairs it: a write or a sync of it failed.
+    /// Returns true if the fault may close a log until it is repaired: a write or a sync of the log failed.
     pub(crate) fn closes_logs(self) -> bool {
         !matches!(self, Self::Descriptors | Self::StateSync)
     }
 
-    /// Whether bytes that were acknowledged against the death of the process can be lost although a later sync succeeded.
+    /// Returns true if lines of durability `process` can be lost although a later sync succeeded.
     pub(crate) fn loses_pages(self) -> bool {
         matches!(self, Self::LogSync | Self::Any)
     }

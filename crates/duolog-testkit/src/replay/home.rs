@@ -1,4 +1,4 @@
-//! A home of the real binary: commands are given to it as a user gives them.
+//! A home that is used through the real binary.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use serde_json::Value;
 
 use super::shim::Shim;
 
-/// The binary under test, and what is loaded into it.
+/// The binary under test and the shim that is preloaded.
 #[derive(Clone)]
 pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     pub(crate) shim: Arc<Shim>,
 }
 
-/// A home, and how commands reach it.
+/// A home and the environment of its commands.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) binary: Binary,
     /// The directory of the home.
     pub(crate) at: PathBuf,
-    /// The boot of the machine that commands see.
+    /// The boot id that commands see.
     pub(crate) boot: String,
-    /// The address of the state, if it is not in the home.
+    /// The address of the state, if it is not SQLite in the home.
     pub(crate) store: Option<String>,
-    /// The directory that is watched, and the file of records if calls are recorded.
+    /// The watched directory, and the file of the recorded calls, if they are recorded.
     pub(crate) watched: Option<(PathBuf, Option<PathBuf>)>,
-    /// More environment.
+    /// Additional environment variables.
     pub(crate) with: Vec<(&'static str, String)>,
 }
 
-/// What a command answered.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) pid: u32,
@@ -57,7 +57,7 @@ impl Home {
         Self { binary, at, boot, store: None, watched: None, with: Vec::new() }
     }
 
-    /// The command, ready to be started.
+    /// Prepares a command.
     pub(crate) fn command(&self, arguments: &[&str], plan: Option<&str>) -> Command {
         let mut command = Command::new(&self.binary.path);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &self.at).env("TZ", "UTC").current_dir("/");
@@ -76,17 +76,17 @@ impl Home {
         command
     }
 
-    /// Gives a command and waits for it.
+    /// Runs a command to its end.
     pub(crate) fn run(&self, arguments: &[&str], input: Option<&str>) -> Answer {
         self.run_with(arguments, input, None)
     }
 
-    /// Gives a command under a plan of faults and waits for it.
+    /// Runs a command to its end with injected faults.
     pub(crate) fn run_with(&self, arguments: &[&str], input: Option<&str>, plan: Option<&str>) -> Answer {
         let mut child = self.command(arguments, plan).spawn().expect("the binary under test");
         let pid = child.id();
         let mut stdin = child.stdin.take().expect("a pipe");
-        // A command that refuses its arguments does not read: the pipe may be closed.
+        // A command that rejects its arguments does not read its input: the pipe may be closed.
         let _ = stdin.write_all(input.unwrap_or_default().as_bytes());
         drop(stdin);
         let done = child.wait_with_output().expect("the binary under test");

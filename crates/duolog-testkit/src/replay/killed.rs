@@ -1,16 +1,16 @@
-//! Commands that are killed (SIGKILL) before each of their steps, and then given again.
+//! Kills commands (SIGKILL) before each of their steps, and repeats them.
 
 use std::collections::BTreeSet;
 
-use super::check::{Held, done, look, sound};
+use super::check::{CheckResult, check_health, done, look};
 use super::follower::Follower;
 use super::home::Binary;
 use super::ledger::Ledger;
 use super::stopped::{explained, next};
 use super::targets::{CLOSED, FIRST, FRESH, Prepared, ask, ask_with, targets};
 
-/// Kills one command before a step, gives it again and checks all. False if the command has fewer steps.
-pub(crate) fn run(binary: &Binary, prepared: &Prepared, target: usize, step: u32) -> Held<bool> {
+/// Kills one command before a step, repeats it and checks the home. Returns false if the command has fewer steps.
+pub(crate) fn run(binary: &Binary, prepared: &Prepared, target: usize, step: u32) -> CheckResult<bool> {
     let copied = prepared.copy(binary)?;
     let (scratch, home) = (&copied.scratch, &copied.home);
     let (name, order) = targets(&prepared.places(scratch.path())).swap_remove(target);
@@ -27,14 +27,14 @@ pub(crate) fn run(binary: &Binary, prepared: &Prepared, target: usize, step: u32
         for follower in &mut followers {
             follower.resume(home)?;
         }
-        // The copy of a backup that was killed stays as it is.
+        // A killed backup leaves an incomplete copy.
         let _ = std::fs::remove_dir_all(scratch.path().join("target-copy"));
         let second = ask(home, &order);
         if !(second.agreed() || second.code == Some(1)) {
-            return Err(format!("{:?}, given again, ended with {:?}", order.arguments, second.code));
+            return Err(format!("{:?}, repeated, exited with {:?}", order.arguments, second.code));
         }
         done(&home.run(&["log", "repair", CLOSED], None), "repairing")?;
-        sound(home, "after the kill")?;
+        check_health(home, "after the kill")?;
         for (follower, session) in followers.iter_mut().zip([FIRST, FRESH, CLOSED]) {
             follower.resume(home)?;
             let cleared = name == "delete --log" && session == FIRST;

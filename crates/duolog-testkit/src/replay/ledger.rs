@@ -1,14 +1,14 @@
-//! What was asked of the real binary, what it acknowledged, and what may be there after a crash.
+//! The commands of a script, their acknowledgements, and the states that a crash may leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::disk::Loss;
-use super::record::{Record, What};
+use super::record::{Change, Record};
 
-/// What a command changes, once.
+/// The change that a command makes, once.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
-    /// Nothing that is promised: it reads, folds, checkpoints, repairs.
+    /// No promised change: the command reads, folds, checkpoints or repairs.
     None,
     Create {
         session: String,
@@ -30,7 +30,7 @@ pub(crate) enum Effect {
     DeleteLog {
         session: String,
     },
-    /// The session comes back as it was when it was exported.
+    /// The session is restored as it was exported.
     Import {
         session: String,
         was: Session,
@@ -41,7 +41,7 @@ pub(crate) enum Effect {
     },
 }
 
-/// What happens to a run, in this order.
+/// The steps of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Start,
@@ -55,33 +55,33 @@ pub(crate) enum Stage {
     Finish,
 }
 
-/// A command that was given, and what came of it.
+/// A command and its outcome.
 #[derive(Clone, Debug)]
-pub(crate) struct Played {
+pub(crate) struct Attempt {
     pub(crate) arguments: Vec<String>,
     pub(crate) input: Option<String>,
     pub(crate) effect: Effect,
     pub(crate) pid: u32,
-    /// How long the file of records was before it began and after it ended.
+    /// The size of the file of records before its start and after its end.
     pub(crate) begun: u64,
     pub(crate) ended: u64,
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; none if it was ended by a signal.
     pub(crate) code: Option<i32>,
 }
 
-impl Played {
-    /// Where its acknowledgement stands among the records, if it gave one: its first output, or its end.
+impl Attempt {
+    /// Returns the position of its acknowledgement in the records: its first output or its end. `None` if it gave none.
     pub(crate) fn acknowledged(&self, records: &[Record]) -> Option<u64> {
-        let said = |record: &&Record| record.pid == self.pid && matches!(record.what, What::Said);
-        self.agreed().then(|| records.iter().find(said).map_or(self.ended, |record| record.end))
+        let output = |record: &&Record| record.pid == self.pid && matches!(record.change, Change::Output);
+        self.agreed().then(|| records.iter().find(output).map_or(self.ended, |record| record.end))
     }
 
-    /// It says that it was done, now or before.
+    /// Returns true if it reports success, now or before.
     pub(crate) fn agreed(&self) -> bool {
         matches!(self.code, Some(0 | 6))
     }
 
-    /// It says that nothing was changed: not found, wrong usage, busy, overtaken.
+    /// Returns true if it reports that nothing was changed: not found, wrong usage, busy, stale fence.
     pub(crate) fn refused(&self) -> bool {
         matches!(self.code, Some(1 | 2 | 3 | 7))
     }
@@ -94,70 +94,70 @@ impl Played {
     }
 }
 
-/// How many times a line may be in a log.
+/// The valid number of copies of a line in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// How many were acknowledged on any level.
+    /// The number of acknowledged copies, of any durability.
     acknowledged: usize,
 }
 
-/// A session as it may be found.
+/// A possible state of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) lines: BTreeMap<String, Count>,
-    /// Names whose line must be in the log, once.
+    /// Names whose rename must have one line in the log.
     pub(crate) renamed: BTreeSet<String>,
 }
 
-/// Everything as it may be found.
+/// A possible state of the home.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub(crate) sessions: BTreeMap<String, Session>,
-    /// Stages of runs that must have happened, and that may have.
+    /// Stages of runs that must have happened, and stages that may have happened.
     pub(crate) runs: BTreeMap<String, (BTreeSet<Stage>, BTreeSet<Stage>)>,
 }
 
-/// How sure it is that a command had its effect.
+/// The certainty that a command took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sure {
-    Yes,
-    /// It was not acknowledged, or only against the death of the process.
-    Perhaps {
+enum Certainty {
+    Certain,
+    /// It was not acknowledged, or only with durability `process`.
+    Possible {
         acknowledged: bool,
     },
 }
 
-/// When and how the crash came.
+/// The point and the kind of a crash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// How many bytes of the records had their effect.
+    /// The size of the records that took effect.
     pub(crate) at: u64,
     pub(crate) loss: Loss,
-    /// A sync failed on the way: what was not acknowledged with `power` has no cover from later syncs.
+    /// A sync failed before: a later sync does not cover lines that were not acknowledged with `power`.
     pub(crate) faulty: bool,
-    /// Every operation was asked again since.
+    /// Every operation was retried since.
     pub(crate) retried: bool,
 }
 
 /// The commands of a script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) played: Vec<Played>,
+    pub(crate) played: Vec<Attempt>,
 }
 
 impl Ledger {
-    /// The worlds that may be found: more than one while something is undecided, none if the answers contradict.
+    /// Returns the possible states: several while an outcome is unknown, none if the answers contradict each other.
     pub(crate) fn worlds(&self, records: &[Record], moment: Moment) -> Vec<World> {
         let mut worlds = vec![World::default()];
-        let begun: Vec<&Played> = self.played.iter().filter(|played| played.begun < moment.at).collect();
-        let agreed = |played: &Played| played.acknowledged(records).is_some_and(|at| at <= moment.at);
+        let begun: Vec<&Attempt> = self.played.iter().filter(|played| played.begun < moment.at).collect();
+        let agreed = |played: &Attempt| played.acknowledged(records).is_some_and(|at| at <= moment.at);
         let (mut operations, mut undecided) = (BTreeSet::new(), Vec::new());
         for played in &begun {
-            // Asked again under the same id, it is the same append.
-            let same = |other: &&&Played| played.operation().is_some() && other.operation() == played.operation();
+            // A retry with the same id is the same append.
+            let same = |other: &&&Attempt| played.operation().is_some() && other.operation() == played.operation();
             if played.operation().is_some_and(|id| !operations.insert(id)) {
                 continue;
             }
@@ -166,13 +166,14 @@ impl Ledger {
                 continue;
             }
             let survives = moment.loss == Loss::None || !matches!(played.effect, Effect::Append { power: false, .. });
-            let sure = if acknowledged && survives { Sure::Yes } else { Sure::Perhaps { acknowledged } };
-            worlds = worlds.iter().flat_map(|world| world.with(&played.effect, sure, moment)).collect();
+            let certainty =
+                if acknowledged && survives { Certainty::Certain } else { Certainty::Possible { acknowledged } };
+            worlds = worlds.iter().flat_map(|world| world.with(&played.effect, certainty, moment)).collect();
             match &played.effect {
-                Effect::Append { session, lines, operation: Some(_), .. } if sure != Sure::Yes => {
+                Effect::Append { session, lines, operation: Some(_), .. } if certainty != Certainty::Certain => {
                     undecided.push((session, lines));
                 }
-                // An operation of which nothing was kept appends to the log that begins now, when it is asked again.
+                // A retry of an operation that was lost entirely appends to the log that starts now.
                 Effect::DeleteLog { session } if moment.retried => {
                     for (_, lines) in undecided.iter().filter(|(of, _)| *of == session) {
                         worlds
@@ -187,9 +188,9 @@ impl Ledger {
         worlds
     }
 
-    /// The appends under an operation id that began before the moment, to a session that is not known to be deleted since.
-    pub(crate) fn operations(&self, records: &[Record], moment: Moment) -> Vec<(&Played, &str)> {
-        let mut once: Vec<(&Played, &str)> = Vec::new();
+    /// Returns the appends with an operation id that started before the crash, to sessions not known to be deleted.
+    pub(crate) fn operations(&self, records: &[Record], moment: Moment) -> Vec<(&Attempt, &str)> {
+        let mut once: Vec<(&Attempt, &str)> = Vec::new();
         for played in self.played.iter().filter(|played| played.begun < moment.at) {
             match &played.effect {
                 Effect::Append { session, operation: Some(_), .. } => once.push((played, session)),
@@ -205,31 +206,35 @@ impl Ledger {
     }
 }
 
-/// How a session is known whose id the harness did not choose.
+/// The key of a session with a generated id.
 pub(crate) fn unknown(name: &str) -> String {
-    format!("the one named {name}")
+    format!("the session named {name}")
 }
 
 impl World {
-    fn with(&self, effect: &Effect, sure: Sure, moment: Moment) -> Vec<Self> {
-        let perhaps = matches!(sure, Sure::Perhaps { .. });
+    fn with(&self, effect: &Effect, certainty: Certainty, moment: Moment) -> Vec<Self> {
+        let perhaps = matches!(certainty, Certainty::Possible { .. });
         let after = match effect {
             Effect::None => Some(self.clone()),
             Effect::Append { session, lines, operation, power } => {
                 let mut after = self.clone();
                 let there = after.sessions.contains_key(session);
-                // An append that names no session makes one of that name.
+                // An append to an unknown session name creates a session of that name.
                 let session = after
                     .sessions
                     .entry(if there { session.clone() } else { unknown(session) })
                     .or_insert_with(|| Session { name: session.clone(), ..Session::default() });
                 let retried = moment.retried && operation.is_some();
-                session.append(lines, if retried { Sure::Yes } else { sure }, *power && !perhaps && !moment.faulty);
-                // What is durable only against the death of the process may leave its lines and lose its id.
+                session.append(
+                    lines,
+                    if retried { Certainty::Certain } else { certainty },
+                    *power && !perhaps && !moment.faulty,
+                );
+                // With durability `process`, a power loss may keep the lines and lose the operation id.
                 if retried && perhaps && moment.loss != Loss::None && !power {
                     session.allow(lines);
                 }
-                // Whether it was done is in the counts, unless it made the session.
+                // The counts allow for both outcomes, unless it created the session.
                 return if perhaps && !there { vec![self.clone(), after] } else { vec![after] };
             }
             Effect::Run { run, stage } => {
@@ -251,7 +256,7 @@ impl World {
         }
     }
 
-    /// The world after a change of a session; none if it cannot be made here.
+    /// Returns the state after a change of a session; `None` if the change is impossible here.
     fn changed(&self, effect: &Effect) -> Option<Self> {
         let mut after = self.clone();
         let there = |id: &str| self.sessions.contains_key(id);
@@ -270,7 +275,7 @@ impl World {
                 session.name.clone_from(name);
                 session.renamed.insert(name.clone());
             }
-            // Of two that delete at once, both may say so.
+            // Two concurrent deletions may both succeed.
             Effect::Delete { session } => drop(after.sessions.remove(session)),
             Effect::DeleteLog { session } => {
                 let session = after.sessions.get_mut(session)?;
@@ -284,17 +289,17 @@ impl World {
 }
 
 impl Session {
-    fn append(&mut self, lines: &[String], sure: Sure, covers: bool) {
+    fn append(&mut self, lines: &[String], certainty: Certainty, covers: bool) {
         for line in lines {
             let count = self.lines.entry(line.clone()).or_default();
             count.most += 1;
-            match sure {
-                Sure::Yes => (count.least, count.acknowledged) = (count.least + 1, count.acknowledged + 1),
-                Sure::Perhaps { acknowledged: true } => count.acknowledged += 1,
-                Sure::Perhaps { acknowledged: false } => {}
+            match certainty {
+                Certainty::Certain => (count.least, count.acknowledged) = (count.least + 1, count.acknowledged + 1),
+                Certainty::Possible { acknowledged: true } => count.acknowledged += 1,
+                Certainty::Possible { acknowledged: false } => {}
             }
         }
-        // One sync stores all that is in the file.
+        // One sync stores everything in the file.
         if covers {
             for count in self.lines.values_mut() {
                 count.least = count.acknowledged;
@@ -308,7 +313,7 @@ impl Session {
         }
     }
 
-    /// One more line, acknowledged.
+    /// Adds one acknowledged line.
     pub(crate) fn add(&mut self, line: &str) {
         let count = self.lines.entry(line.to_owned()).or_default();
         (count.least, count.most) = (count.least + 1, count.most + 1);

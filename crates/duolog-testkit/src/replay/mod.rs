@@ -1,9 +1,10 @@
-//! The crash harness from outside: the real binary plays a script under a recorder of its system calls, the directory is
-//! rebuilt as a crash at any call would leave it, and the real binary must find there what it acknowledged.
+//! The crash harness for the real binary: it runs a script while its system calls are recorded; the directory is
+//! rebuilt as a crash at any call would leave it; and the binary must find everything there that it acknowledged.
 //!
-//! Both stores are on the recorded disk: SQLite's files as well as the logs. Seeds are printed; the same seed gives the
-//! same commands and the same choice of points, though not the same instants and generated ids.
+//! Both stores are on the recorded disk: SQLite's files as well as the logs. Seeds are printed. The same seed gives the
+//! same commands and the same points, but not the same timestamps and generated ids.
 
+mod atomic;
 mod campaign;
 mod check;
 mod disk;
@@ -21,56 +22,55 @@ mod stopped;
 mod targets;
 mod template;
 mod tree;
-mod whole;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use atomic::{WITHOUT_OWNED_ROWS, transactions};
 pub use campaign::{Cases, kills, pauses};
 use disk::{Disk, Loss};
 pub use fault::Fault;
 use home::{Binary, Home};
 use ledger::Moment;
 use play::Recording;
-use record::What;
+use record::Change;
 use shim::Shim;
 use tree::Tree;
-pub use whole::{WITHOUT_OWNED_ROWS, transactions};
 
 use crate::random::{Random, mix};
 
-/// How much is looked at.
+/// The size of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The real binary.
     pub binary: PathBuf,
-    /// What chance is made from.
+    /// The seed of scripts and points.
     pub seed: u64,
-    /// How many scripts are played.
+    /// The number of scripts.
     pub scripts: u64,
-    /// How many commands each has.
+    /// The number of commands per script.
     pub commands: usize,
-    /// How many crashes are tried in each; none: every call, under every loss.
+    /// The number of crashes per script; none: every call, with every loss.
     pub points: Option<usize>,
-    /// What fails while a script is played, one after the other; nothing if there are none.
+    /// The faults to inject, one per script in turn; empty: no faults.
     pub faults: Vec<Fault>,
 }
 
-/// What was looked at.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
-    /// Scripts that were played.
+    /// Scripts.
     pub scripts: u64,
-    /// Commands that were given.
+    /// Commands.
     pub commands: usize,
-    /// System calls that were recorded.
+    /// Recorded system calls.
     pub calls: usize,
     /// Crashes after which the home was opened and checked.
     pub points: usize,
 }
 
-/// Plays scripts and checks crashes inside them. An error says what was broken, and how to see it again.
+/// Runs scripts and checks crashes inside them. The error describes the violation and how to reproduce it.
 pub fn run(options: &Options) -> Result<Summary, String> {
     let binary = Binary { path: options.binary.clone(), shim: Arc::new(Shim::build()) };
     let mut summary = Summary::default();
@@ -78,13 +78,13 @@ pub fn run(options: &Options) -> Result<Summary, String> {
         let seed = options.seed.wrapping_add(number);
         let fault = usize::try_from(number).ok().and_then(|number| options.faults.iter().cycle().nth(number)).copied();
         let recording = play::play(&binary, seed, options.commands, fault)?;
-        visible(&recording)?;
+        check_recorded(&recording)?;
         summary.scripts += 1;
         summary.commands += recording.ledger.played.len();
         summary.calls += recording.records.len();
         let crashes = match options.points {
-            Some(points) => some(&recording, points, seed),
-            None => every(&recording),
+            Some(points) => sample_crashes(&recording, points, seed),
+            None => all_crashes(&recording),
         };
         summary.points += crashes.len();
         try_all(&binary, &recording, &crashes).map_err(|why| format!("seed {seed}, faults {fault:?}: {why}"))?;
@@ -92,16 +92,17 @@ pub fn run(options: &Options) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// A binary that makes system calls without the C library cannot be recorded.
-fn visible(recording: &Recording) -> Result<(), String> {
-    let log = |record: &record::Record| record.path.contains("/sessions/") && matches!(record.what, What::Write { .. });
+/// Returns an error if the binary makes system calls without the C library, because those cannot be recorded.
+fn check_recorded(recording: &Recording) -> Result<(), String> {
+    let log =
+        |record: &record::Record| record.path.contains("/sessions/") && matches!(record.change, Change::Write { .. });
     if recording.records.iter().any(log) {
         return Ok(());
     }
-    Err("the recorder sees no write to a log: the binary does not go through the C library".to_owned())
+    Err("the recorder sees no write to a log: the binary does not use the C library".to_owned())
 }
 
-/// A crash: after how many records, how, and whether half of the next write was done.
+/// A crash: the number of records before it, the loss, and whether half of the next write was done.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     after: usize,
@@ -110,7 +111,7 @@ struct Crash {
     seed: u64,
 }
 
-fn every(recording: &Recording) -> Vec<Crash> {
+fn all_crashes(recording: &Recording) -> Vec<Crash> {
     let mut crashes = Vec::new();
     for after in 1..=recording.records.len() {
         for loss in Loss::ALL {
@@ -124,11 +125,11 @@ fn every(recording: &Recording) -> Vec<Crash> {
 }
 
 fn torn(recording: &Recording, after: usize) -> bool {
-    matches!(recording.records.get(after).map(|record| &record.what), Some(What::Write { data, .. }) if data.len() > 1)
+    matches!(recording.records.get(after).map(|record| &record.change), Some(Change::Write { data, .. }) if data.len() > 1)
 }
 
-/// Every command is hit as often as any other, however many calls it makes.
-fn some(recording: &Recording, points: usize, seed: u64) -> Vec<Crash> {
+/// Chooses crashes such that every command is hit equally often, however many calls it makes.
+fn sample_crashes(recording: &Recording, points: usize, seed: u64) -> Vec<Crash> {
     let mut random = Random::new(mix(seed ^ 0x5eed));
     let below = |random: &mut Random, n: usize| usize::try_from(random.below(n as u64)).unwrap_or_default();
     let mut crashes: Vec<Crash> = (0..points)
@@ -146,7 +147,7 @@ fn some(recording: &Recording, points: usize, seed: u64) -> Vec<Crash> {
     crashes
 }
 
-/// Rebuilds the directory for one crash after the other, and has two threads open what was rebuilt.
+/// Rebuilds the directory for each crash; two threads open and check it.
 fn try_all(binary: &Binary, recording: &Recording, crashes: &[Crash]) -> Result<(), String> {
     let disk = Mutex::new((Disk::empty(recording.root), 0_usize));
     let next = AtomicUsize::new(0);
@@ -195,17 +196,17 @@ fn try_one(binary: &Binary, recording: &Recording, crash: Crash, tree: &Tree) ->
     let Err(why) = check::check(&home, &recording.ledger, &recording.records, moment, repair) else { return Ok(()) };
     let kept = tempfile::Builder::new().prefix("duolog-broken-").tempdir().expect("a directory").keep();
     tree.write_to(&kept);
-    Err(format!("{}\n{why}\nthe directory as the crash left it is kept in {}", story(recording, crash), kept.display()))
+    Err(format!("{}\n{why}\nthe directory is kept in {}", story(recording, crash), kept.display()))
 }
 
-/// The rebuilt directory as a home, on the next boot unless only the processes died.
+/// Writes the rebuilt directory as a home, with a new boot id unless only the processes died.
 fn opened(binary: &Binary, at: &Path, crash: Crash, tree: &Tree) -> Home {
     tree.write_to(at);
     let boot = if crash.loss == Loss::None { "first" } else { "second" };
     Home::new(binary, &at.join("home"), boot)
 }
 
-/// What had been done when the crash came.
+/// Describes the commands and calls before the crash.
 fn story(recording: &Recording, crash: Crash) -> String {
     use std::fmt::Write as _;
     let at = recording.records[crash.after - 1].end;
@@ -214,7 +215,7 @@ fn story(recording: &Recording, crash: Crash) -> String {
         story.push_str(", half of the next write");
     }
     for played in recording.ledger.played.iter().filter(|played| played.begun < at) {
-        let acknowledged = played.acknowledged(&recording.records).is_some_and(|said| said <= at);
+        let acknowledged = played.acknowledged(&recording.records).is_some_and(|end| end <= at);
         let outcome = match (acknowledged, played.ended <= at) {
             (true, _) => "acknowledged".to_owned(),
             (false, true) => format!("exit code {:?}", played.code),

@@ -1,28 +1,28 @@
-//! Plays a script with the real binary under the recorder.
+//! Runs a script with the real binary and records its system calls.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use super::check::told;
+use super::check::describe;
 use super::disk::Loss;
 use super::fault::Fault;
 use super::home::{Binary, Home};
-use super::ledger::{Effect, Ledger, Moment, Played, Session};
+use super::ledger::{Attempt, Effect, Ledger, Moment, Session};
 use super::record::{self, Record};
 use super::script::Script;
 use crate::random::{Random, mix};
 
-/// A script that was played: what was asked, and every call that it made.
+/// A script that was run: its commands, and every call that they made.
 pub(crate) struct Recording {
     pub(crate) ledger: Ledger,
     pub(crate) records: Vec<Record>,
-    /// The inode of the directory that was watched.
+    /// The inode of the watched directory.
     pub(crate) root: u64,
-    /// Which faults there were.
+    /// The injected fault.
     pub(crate) fault: Option<Fault>,
 }
 
-/// Where a script is played.
+/// The directories of a script.
 pub(crate) struct Stage {
     /// Removed at the end.
     base: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Stage {
         Self { base, home }
     }
 
-    /// A directory that is not watched.
+    /// Returns a directory that is not watched.
     pub(crate) fn outside(&self) -> String {
         self.base.path().display().to_string()
     }
@@ -52,21 +52,21 @@ impl Stage {
         std::fs::metadata(self.log()).map_or(0, |log| log.len())
     }
 
-    /// Gives one command and writes down what came of it.
+    /// Runs one command and records its outcome.
     pub(crate) fn play(
         &self,
         arguments: &[String],
         input: Option<&str>,
         effect: Effect,
         plan: Option<&str>,
-    ) -> (Played, String) {
+    ) -> (Attempt, String) {
         let begun = self.recorded();
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let answer = self.home.run_with(&words, input, plan);
         let (pid, code, ended) = (answer.pid, answer.code, self.recorded());
         let input = input.map(str::to_owned);
-        let said = if answer.ok() { answer.output.clone() } else { told(&answer) };
-        (Played { arguments: arguments.to_vec(), input, effect, pid, begun, ended, code }, said)
+        let text = if answer.ok() { answer.output.clone() } else { describe(&answer) };
+        (Attempt { arguments: arguments.to_vec(), input, effect, pid, begun, ended, code }, text)
     }
 
     pub(crate) fn finish(&self, ledger: Ledger, fault: Option<Fault>) -> Recording {
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-/// Plays `commands` random commands, some of them with a fault.
+/// Runs `commands` random commands, some of them with a fault.
 pub(crate) fn play(binary: &Binary, seed: u64, commands: usize, fault: Option<Fault>) -> Result<Recording, String> {
     let stage = Stage::new(binary);
     let mut script = Script::new(seed, &stage.outside());
@@ -83,15 +83,15 @@ pub(crate) fn play(binary: &Binary, seed: u64, commands: usize, fault: Option<Fa
     let mut ledger = Ledger::default();
     for number in 0..commands {
         let step = script.next(|id| now(&ledger, id));
-        // The first commands make the home.
+        // The first commands create the home.
         let plan = fault.filter(|_| number > 2 && random.below(3) == 0).map(|fault| fault.plan(&mut random));
         let input = step.input.as_deref();
-        let (played, said) = stage.play(&step.arguments, input, step.effect.clone(), plan.as_deref());
+        let (played, text) = stage.play(&step.arguments, input, step.effect.clone(), plan.as_deref());
         let ok = played.code == Some(0);
         if !ok && fault.is_none() {
-            return Err(format!("command {number} of seed {seed}, {:?}: {said}", step.arguments));
+            return Err(format!("command {number} of seed {seed}, {:?}: {text}", step.arguments));
         }
-        script.answered(&step, ok, &said);
+        script.answered(&step, ok, &text);
         ledger.played.push(played);
         if let (false, Some(fault)) = (ok, fault) {
             mend(&stage, fault, &step.effect, &mut ledger);
@@ -100,7 +100,7 @@ pub(crate) fn play(binary: &Binary, seed: u64, commands: usize, fault: Option<Fa
     Ok(stage.finish(ledger, fault))
 }
 
-/// After a fault that closes a log, a person repairs it.
+/// Repairs the log after a fault that may have closed it.
 fn mend(stage: &Stage, fault: Fault, effect: &Effect, ledger: &mut Ledger) {
     let (Effect::Append { session, .. } | Effect::Rename { session, .. }) = effect else { return };
     if fault.closes_logs() {
@@ -109,7 +109,7 @@ fn mend(stage: &Stage, fault: Fault, effect: &Effect, ledger: &mut Ledger) {
     }
 }
 
-/// A session as it is now, if that is certain.
+/// Returns a session as it is now, if that is certain.
 fn now(ledger: &Ledger, id: &str) -> Option<Session> {
     let moment = Moment { at: u64::MAX, loss: Loss::None, faulty: false, retried: false };
     let worlds = ledger.worlds(&[], moment);

@@ -1,9 +1,9 @@
-//! Random commands for the real binary: mostly equal lines, names that are used again, logs that come and go.
+//! Random commands for the real binary: mostly equal lines, reused names, logs that are created and deleted.
 
 use super::ledger::{Effect, Session, Stage};
 use crate::random::{Random, mix};
 
-/// A command that is to be given.
+/// A command to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) arguments: Vec<String>,
@@ -11,9 +11,9 @@ pub(crate) struct Step {
     pub(crate) effect: Effect,
 }
 
-/// What the script knows of a session that is there.
+/// A session that exists, as the script knows it.
 #[derive(Clone, Debug)]
-struct Live {
+struct LiveSession {
     id: String,
     name: String,
 }
@@ -26,18 +26,18 @@ struct Run {
     execution: String,
 }
 
-/// Makes one command after the other; told what came of each.
+/// Generates one command after the other from the outcomes so far.
 pub(crate) struct Script {
     random: Random,
-    live: Vec<Live>,
+    live: Vec<LiveSession>,
     runs: Vec<Run>,
-    /// Documents of sessions that are there or were: the file, the session, and what it held.
-    documents: Vec<(String, Live, Session)>,
+    /// Exported sessions: the file, the session and its content.
+    documents: Vec<(String, LiveSession, Session)>,
     outside: String,
     counter: u32,
     /// Names that a command of unknown outcome may have taken or freed.
     unknown: Vec<String>,
-    /// Whether copies of the home are taken; a state on a server has none.
+    /// False for a state on a server, which `state backup` does not copy.
     pub(crate) backups: bool,
 }
 
@@ -45,7 +45,7 @@ const SAME: &str = "{\"type\":\"user\",\"text\":\"same\"}";
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
 impl Script {
-    /// `outside` is a directory that is not watched, for documents.
+    /// `outside` is a directory that is not watched, for exported documents.
     pub(crate) fn new(seed: u64, outside: &str) -> Self {
         Self {
             random: Random::new(mix(seed)),
@@ -59,7 +59,7 @@ impl Script {
         }
     }
 
-    /// The next command. `now` is the one world that is certain: everything is acknowledged.
+    /// Returns the next command. `now` returns a session if its state is certain.
     pub(crate) fn next(&mut self, now: impl Fn(&str) -> Option<Session>) -> Step {
         if self.live.len() < 2 {
             return self.create();
@@ -87,7 +87,7 @@ impl Script {
         }
     }
 
-    /// Says what a command printed, so that later ones can name it.
+    /// Records the output of a command, so that later commands can refer to it.
     pub(crate) fn answered(&mut self, step: &Step, ok: bool, output: &str) {
         match &step.effect {
             Effect::Run { run, stage } => {
@@ -99,7 +99,7 @@ impl Script {
                 }
                 run.next = if ok { after(*stage) } else { None };
             }
-            // What a command of unknown outcome was about is left alone.
+            // The subject of a command of unknown outcome is not used again.
             Effect::Create { session, name } if !ok => self.forget(session, name),
             Effect::Import { session, was } if !ok => self.forget(session, &was.name),
             Effect::Delete { session } | Effect::DeleteLog { session } | Effect::Rename { session, .. } if !ok => {
@@ -126,7 +126,7 @@ impl Script {
         usize::try_from(self.random.below(n as u64)).unwrap_or_default()
     }
 
-    fn any(&mut self) -> Live {
+    fn any(&mut self) -> LiveSession {
         let at = self.pick(self.live.len());
         self.live[at].clone()
     }
@@ -136,9 +136,9 @@ impl Script {
         let taken = |name: &str| {
             self.live.iter().any(|live| live.name == name) || self.unknown.iter().any(|unknown| unknown == name)
         };
-        // A name of the three first: a session that was deleted or renamed leaves its own to another.
+        // Prefers one of the three names: a deleted or renamed session leaves its name to another.
         let name = NAMES.iter().find(|name| !taken(name)).map_or_else(|| id.clone(), |name| (*name).to_owned());
-        self.live.push(Live { id: id.clone(), name: name.clone() });
+        self.live.push(LiveSession { id: id.clone(), name: name.clone() });
         let effect = Effect::Create { session: id.clone(), name: name.clone() };
         step(&["sessions", "new", "--id", &id, "--name", &name, "--json"], effect)
     }
@@ -146,7 +146,7 @@ impl Script {
     fn line(&mut self) -> String {
         match self.random.below(20) {
             0 => format!("{{\"n\":{}}}", self.number()),
-            // Longer than a page: a hole can fall inside.
+            // Longer than a page, so that a hole can be inside.
             1 => format!("{{\"type\":\"user\",\"text\":\"{}\"}}", "long ".repeat(1200)),
             _ => SAME.to_owned(),
         }
@@ -199,9 +199,9 @@ impl Script {
         step
     }
 
-    /// A session that was exported and then deleted comes back.
+    /// Imports a session that was exported and then deleted.
     fn import(&mut self) -> Step {
-        let there = |of: &Live| self.live.iter().any(|live| live.id == of.id || live.name == of.name);
+        let there = |of: &LiveSession| self.live.iter().any(|live| live.id == of.id || live.name == of.name);
         let Some(at) = self.documents.iter().position(|(_, live, _)| !there(live)) else { return self.append() };
         let (file, live, was) = self.documents.remove(at);
         self.live.push(live.clone());

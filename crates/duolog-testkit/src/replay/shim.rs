@@ -1,9 +1,9 @@
-//! The shim: compiled from C once per run, preloaded into the real binary.
+//! The shim: compiled from C once per run and preloaded into the real binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiled shim and what it needs.
+/// The compiled shim and its files.
 pub(crate) struct Shim {
     dir: tempfile::TempDir,
 }
@@ -25,11 +25,11 @@ impl Shim {
         self.dir.path().join("shim.so")
     }
 
-    /// Loads the shim into `command`, which then tells a boot of the machine named `boot`.
+    /// Preloads the shim into `command`, which then sees the boot id `boot`.
     pub(crate) fn load(&self, command: &mut Command, boot: &str) {
         let file = self.dir.path().join(format!("boot-{boot}"));
         if !file.exists() {
-            // Written aside and renamed: another thread may be about to read it.
+            // Written to another file and renamed, because another thread may read it now.
             let aside = tempfile::NamedTempFile::new_in(self.dir.path()).expect("a file");
             std::fs::write(aside.path(), format!("{boot}\n")).expect("a boot id");
             aside.persist(&file).expect("a boot id");
@@ -37,7 +37,7 @@ impl Shim {
         command.env("LD_PRELOAD", self.library()).env("DUOLOG_SHIM_BOOT", file);
     }
 
-    /// Watches `dir`, and writes what happens below it to `log`.
+    /// Watches `dir` and records the calls below it in `log`.
     pub(crate) fn watch(command: &mut Command, dir: &Path, log: Option<&Path>) {
         command.env("DUOLOG_SHIM_DIR", dir);
         if let Some(log) = log {
@@ -45,7 +45,7 @@ impl Shim {
         }
     }
 
-    /// Faults, as the head of `shim.c` describes them.
+    /// Injects faults; `shim.c` documents the syntax.
     pub(crate) fn plan(command: &mut Command, plan: &str) {
         command.env("DUOLOG_SHIM_PLAN", plan);
     }

@@ -1,17 +1,17 @@
-//! The steps of a command: every system call that changes, locks or lists something, and everything sent to a server.
+//! The steps of a command: every system call that changes, locks or lists something, and every message to a server.
 
 use super::home::{Answer, Home};
 
-/// One step, as the shim names it.
+/// One step, as the shim reports it.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     kind: String,
-    /// It is the header of a frame that ends a transaction; the frame itself is the next step.
+    /// The header of a frame that ends a transaction; the frame itself is the next step.
     ends_transaction: bool,
     path: String,
 }
 
-/// Gives a command and returns its steps.
+/// Runs a command and returns its steps.
 pub(crate) fn of(home: &Home, arguments: &[&str], input: Option<&str>) -> (Answer, Vec<Step>) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let mut home = home.clone();
@@ -26,11 +26,11 @@ pub(crate) fn of(home: &Home, arguments: &[&str], input: Option<&str>) -> (Answe
     (answer, steps.collect())
 }
 
-/// The numbers of the steps before which a kill leaves something that no earlier kill leaves, and one behind the last.
+/// Returns the steps before which a kill has a result that no earlier kill has, and one after the last.
 ///
-/// A killed process keeps what it wrote, synced or not; a lock and a listing leave nothing; and of a transaction in
-/// SQLite's write-ahead log nothing counts before its last frame is whole.
-pub(crate) fn that_matter(steps: &[Step]) -> Vec<u32> {
+/// A killed process leaves what it wrote, synced or not; a lock and a listing leave nothing; and a transaction in
+/// SQLite's write-ahead log has no effect before its last frame is complete.
+pub(crate) fn kill_points(steps: &[Step]) -> Vec<u32> {
     let leaves_nothing = |at: usize| {
         let step = &steps[at];
         let ends = at > 0 && steps[at - 1].ends_transaction;

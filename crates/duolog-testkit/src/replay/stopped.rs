@@ -1,7 +1,7 @@
-//! Commands that are stopped (SIGSTOP) at each of their steps while others work, and then go on.
+//! Stops commands (SIGSTOP) at each of their steps while others run, and then continues them.
 //!
-//! What was acknowledged must be there as if every command had happened at one moment between its start and its end: some
-//! order of all commands explains every answer and all that was read on the way. What was refused changed nothing.
+//! Every command must take effect at one point in time between its start and its end: some order of all commands must
+//! explain every answer and everything that was read meanwhile. A refused command must change nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -10,14 +10,17 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::check::{self, Found, Held, NEXT, There, again, counted, done, glance, go_on, look, matching, sound};
+use super::check::{
+    self, CheckResult, Found, FoundSession, NEXT, check_health, check_next_writes, counted, done, glance, look,
+    matching, repeat,
+};
 use super::disk::Loss;
 use super::follower::Follower;
 use super::home::{Binary, Home};
-use super::ledger::{Effect, Ledger, Moment, Played};
+use super::ledger::{Attempt, Effect, Ledger, Moment};
 use super::targets::{CLOSED, FIRST, FRESH, Order, Prepared, ask, meanwhile, played, targets};
 
-/// Which step of which command is hit.
+/// A command and the step to stop it at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) target: usize,
@@ -25,8 +28,8 @@ pub(crate) struct Case {
     pub(crate) step: u32,
 }
 
-/// Runs one case. False if the command has fewer steps.
-pub(crate) fn run(binary: &Binary, prepared: &Prepared, case: Case) -> Held<bool> {
+/// Runs one case. Returns false if the command has fewer steps.
+pub(crate) fn run(binary: &Binary, prepared: &Prepared, case: Case) -> CheckResult<bool> {
     let copied = prepared.copy(binary)?;
     let places = prepared.places(copied.scratch.path());
     let (name, target) = targets(&places).swap_remove(case.target);
@@ -36,12 +39,19 @@ pub(crate) fn run(binary: &Binary, prepared: &Prepared, case: Case) -> Held<bool
     paused.map_err(|why| format!("{what}: {why}"))
 }
 
-fn paused(home: &Home, prepared: &Prepared, target: &Order, others: &[Order], step: u32, scratch: &Path) -> Held<bool> {
+fn paused(
+    home: &Home,
+    prepared: &Prepared,
+    target: &Order,
+    others: &[Order],
+    step: u32,
+    scratch: &Path,
+) -> CheckResult<bool> {
     let mut followers: Vec<Follower> = [FIRST, FRESH, CLOSED].map(Follower::new).into();
     for follower in &mut followers {
         follower.resume(home)?;
     }
-    let Some(stopped) = Stopped::start(home, target, step) else { return Ok(false) };
+    let Some(stopped) = StoppedCommand::start(home, target, step) else { return Ok(false) };
     let mut ledger = Ledger::default();
     let mut reads = Vec::new();
     let seen = touched(target, others);
@@ -56,34 +66,34 @@ fn paused(home: &Home, prepared: &Prepared, target: &Order, others: &[Order], st
         for follower in &mut followers {
             follower.resume(home)?;
         }
-        // What follows builds on it.
+        // The next commands depend on it.
         if refused {
             break;
         }
     }
-    let target_done = played(target, 0, stopped.go_on());
+    let target_done = played(target, 0, stopped.resume());
     for copy in ["copy", "target-copy"].map(|name| scratch.join(name)) {
-        let ordered = |played: &Played| played.arguments.iter().any(|word| Path::new(word) == copy);
-        let whole = ledger.played.iter().chain([&target_done]).any(|played| ordered(played) && played.agreed());
-        if whole {
+        let ordered = |played: &Attempt| played.arguments.iter().any(|word| Path::new(word) == copy);
+        let is_written = ledger.played.iter().chain([&target_done]).any(|played| ordered(played) && played.agreed());
+        if is_written {
             check_copy(home, &copy, &target_done, prepared)?;
         }
     }
-    // A log that a failed sync closed is opened by a repair, before or after.
+    // A repair opens the log that a failed sync closed.
     done(&home.run(&["log", "repair", CLOSED], None), "repairing")?;
-    sound(home, "after all went on")?;
+    check_health(home, "after the stopped command ended")?;
     for follower in &mut followers {
         follower.resume(home)?;
     }
-    let all: Vec<&Played> = ledger.played.iter().chain([&target_done]).collect();
-    let removes = |of: &str, played: &&&Played| match &played.effect {
+    let all: Vec<&Attempt> = ledger.played.iter().chain([&target_done]).collect();
+    let removes = |of: &str, played: &&&Attempt| match &played.effect {
         Effect::DeleteLog { session } => session == of && !played.refused(),
         _ => false,
     };
     for (follower, session) in followers.iter().zip([FIRST, FRESH, CLOSED]) {
         let cleared = all.iter().any(|played| removes(session, &played) && played.agreed());
-        // An append to a session that was deleted makes another of that name.
-        let deletes = |played: &&Played| matches!(&played.effect, Effect::Delete { session: of } if of == session);
+        // An append to a deleted session creates another of that name.
+        let deletes = |played: &&Attempt| matches!(&played.effect, Effect::Delete { session: of } if of == session);
         let another = all.iter().any(|played| deletes(played) && !played.refused());
         let changed = session == CLOSED || another || all.iter().any(|played| removes(session, &played));
         follower.compare(home, changed, cleared)?;
@@ -107,14 +117,14 @@ fn touched(target: &Order, others: &[Order]) -> BTreeSet<String> {
     others.iter().chain([target]).filter_map(of).collect()
 }
 
-/// Some moment of the stopped command explains all answers and all that was read.
+/// Checks that some position of the stopped command explains all answers and all reads.
 pub(crate) fn explained(
     before: &Ledger,
-    others: &[Played],
-    target: &Played,
+    others: &[Attempt],
+    target: &Attempt,
     reads: &[(usize, Found)],
     last: &Found,
-) -> Held {
+) -> CheckResult {
     let moment = Moment { at: u64::MAX, loss: Loss::None, faulty: false, retried: false };
     let fits = |place: Option<usize>, until: usize, found: &Found| {
         let mut ledger = before.clone();
@@ -141,7 +151,7 @@ pub(crate) fn explained(
         places.push(None);
     }
     if !target.refused() {
-        // The last place is behind all that was read.
+        // The last position is after all reads.
         places.extend((0..=others.len() + 1).map(Some));
     }
     let mut reasons = Vec::new();
@@ -157,52 +167,52 @@ pub(crate) fn explained(
         .map(|played| format!("  {:?}: duolog {}", played.code, played.arguments.join(" ")))
         .collect();
     reasons.dedup();
-    Err(format!("no order explains what was found:\n{}\n{}", answers.join("\n"), reasons.join("\nor else: ")))
+    Err(format!("no order explains the answers:\n{}\n{}", answers.join("\n"), reasons.join("\nor: ")))
 }
 
-/// The next append and transition of every session succeed and change that session alone.
-pub(crate) fn next(home: &Home, before: &Found) -> Held {
+/// The next append to and rename of every session succeed and change only that session.
+pub(crate) fn next(home: &Home, before: &Found) -> CheckResult {
     for there in before.sessions.values() {
-        go_on(home, &there.id)?;
+        check_next_writes(home, &there.id)?;
     }
     let after = look(home, &BTreeSet::new())?;
     counted(&after)?;
-    // By their ids: all have another name now.
+    // Compared by id: every session was renamed.
     let same = |found: &Found, id: &str| {
         let there = found.sessions.values().find(|there| there.id == id);
         let lines = there.and_then(|there| there.lines.as_ref());
         lines.into_iter().flatten().filter(|line| *line == NEXT).count()
     };
-    for There { id, .. } in before.sessions.values() {
+    for FoundSession { id, .. } in before.sessions.values() {
         let (was, is) = (same(before, id), same(&after, id));
         if is != was + 1 {
-            return Err(format!("one more line was appended to {id}: it had {was} of them and has {is}"));
+            return Err(format!("one line was appended to {id}: it had {was} copies of it and has {is}"));
         }
     }
-    sound(home, "after the next commands")
+    check_health(home, "after the next commands")
 }
 
-/// A copy is a home of its own: it opens, nothing is missing in it, and an operation asked again there is not doubled.
-fn check_copy(home: &Home, copy: &Path, target: &Played, prepared: &Prepared) -> Held {
+/// A copy is a complete home: it opens, nothing is missing, and a retry of an operation appends nothing twice.
+fn check_copy(home: &Home, copy: &Path, target: &Attempt, prepared: &Prepared) -> CheckResult {
     let mut other = home.clone();
     other.at = copy.parent().unwrap_or(copy).join(format!("{}-home", copy.file_name().unwrap_or_default().display()));
     other.watched = None;
-    // What backup writes is the state directory of a home, or a home itself.
+    // A backup is the state directory of a home, or a home itself.
     if copy.join("home_id").exists() {
         std::fs::create_dir(&other.at).expect("a directory");
         std::fs::rename(copy, other.at.join("state")).expect("the copy moved");
     } else {
         std::fs::rename(copy, &other.at).expect("the copy moved");
     }
-    sound(&other, "in the copy")?;
+    check_health(&other, "in the copy")?;
     let _ = other.run(&["log", "repair", CLOSED], None);
-    let mut asked: Vec<&Played> = prepared.ledger.played.iter().collect();
+    let mut asked: Vec<&Attempt> = prepared.ledger.played.iter().collect();
     asked.push(target);
-    let once = |played: &&&Played| matches!(played.effect, Effect::Append { operation: Some(_), .. });
+    let once = |played: &&&Attempt| matches!(played.effect, Effect::Append { operation: Some(_), .. });
     let runs = BTreeSet::new();
     let found = look(&other, &runs).map_err(|why| format!("in the copy: {why}"))?;
     for played in asked.iter().filter(once) {
-        let _ = again(&other, played);
+        let _ = repeat(&other, played);
     }
     let after = look(&other, &runs).map_err(|why| format!("in the copy: {why}"))?;
     let count = |found: &Found, id: &str| {
@@ -213,19 +223,19 @@ fn check_copy(home: &Home, copy: &Path, target: &Played, prepared: &Prepared) ->
         let (was, is) = (count(&found, session), count(&after, session));
         let target_there =
             matches!(&target.effect, Effect::Append { session: of, operation: Some(_), .. } if of == session);
-        // The stopped operation may be in the copy or not; asked again there, it is there once.
+        // The stopped operation may be in the copy or not; after a retry it is there once.
         if is != was && !(target_there && is == was + 1) {
-            return Err(format!("in the copy, operations asked again made {is} lines of {was} in {session}"));
+            return Err(format!("in the copy, retried operations turned {was} lines of {session} into {is}"));
         }
     }
     check::counted(&after).map_err(|why| format!("in the copy: {why}"))
 }
 
-/// A command that was stopped at a step. It is killed if it is not continued.
-struct Stopped(Option<Child>);
+/// A command that was stopped at a step. Dropping it kills it.
+struct StoppedCommand(Option<Child>);
 
-impl Stopped {
-    /// Starts the command and waits until it is stopped; none if it ended before that step.
+impl StoppedCommand {
+    /// Starts the command and waits until it is stopped; `None` if it ended before that step.
     fn start(home: &Home, order: &Order, step: u32) -> Option<Self> {
         let words: Vec<&str> = order.arguments.iter().map(String::as_str).collect();
         let plan = format!("stop step * {step} 0");
@@ -241,15 +251,15 @@ impl Stopped {
         None
     }
 
-    /// Lets it go on to its end, and returns its exit code.
-    fn go_on(mut self) -> Option<i32> {
+    /// Continues it to its end and returns its exit code.
+    fn resume(mut self) -> Option<i32> {
         let child = self.0.take().expect("it is stopped");
         kill_process(pid_of(&child), Signal::CONT).expect("it is stopped");
         child.wait_with_output().expect("a child").status.code()
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedCommand {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();

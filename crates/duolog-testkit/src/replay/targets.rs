@@ -1,9 +1,9 @@
-//! Commands that are stopped or killed in the middle, and what others do meanwhile.
+//! Commands to stop or kill, and the commands that run meanwhile.
 
 use std::path::{Path, PathBuf};
 
 use super::home::{Binary, Home};
-use super::ledger::{Effect, Ledger, Played, Session};
+use super::ledger::{Attempt, Effect, Ledger, Session};
 use super::template::{Copied, Template};
 use crate::postgres::Access;
 
@@ -16,8 +16,8 @@ pub(crate) struct Order {
 
 pub(crate) const SAME: &str = "{\"type\":\"user\",\"text\":\"same\"}";
 
-/// The session that most is about, with three lines; another that nobody may touch; one without a log yet; one whose log
-/// a failed sync closed.
+/// The session of most commands, with three lines; one that no command may touch; one without a log; one whose log was
+/// closed by a failed sync.
 pub(crate) const FIRST: &str = "s1";
 pub(crate) const OTHER: &str = "s2";
 pub(crate) const FRESH: &str = "s3";
@@ -77,13 +77,13 @@ fn exported() -> Session {
     session
 }
 
-/// Where the commands of a case put and find files.
+/// The files of a case.
 pub(crate) struct Places {
-    /// The document of the session that was exported.
+    /// The exported document.
     document: PathBuf,
     /// A directory for copies.
     scratch: PathBuf,
-    /// Whether copies of the home are taken; a state on a server has none.
+    /// False for a state on a server, which `state backup` does not copy.
     copies: bool,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn targets(places: &Places) -> Vec<(&'static str, Order)> {
     targets
 }
 
-/// What others do while a command is stopped.
+/// Commands that run while a command is stopped.
 pub(crate) fn meanwhile(places: &Places) -> Vec<(&'static str, Vec<Order>)> {
     let mut all = vec![
         (
@@ -126,7 +126,7 @@ pub(crate) fn meanwhile(places: &Places) -> Vec<(&'static str, Vec<Order>)> {
         }),
         ("delete the log", vec![delete_log(FIRST), append(FIRST, true, None)]),
         ("repair", vec![repair(FIRST), append(FIRST, false, None), repair(CLOSED), append(CLOSED, true, None)]),
-        ("re-create the fresh one", vec![delete(FRESH), create("s7", "gamma"), append("s7", true, None)]),
+        ("re-create the fresh session", vec![delete(FRESH), create("s7", "gamma"), append("s7", true, None)]),
         ("rename and reuse the name", vec![rename(FIRST, "eta"), create("s8", "alpha"), append("s8", true, None)]),
         ("import", vec![import(&places.document)]),
     ];
@@ -136,14 +136,14 @@ pub(crate) fn meanwhile(places: &Places) -> Vec<(&'static str, Vec<Order>)> {
     all
 }
 
-/// A home with something in it, to be copied for each case, and how it came to that.
+/// A prepared home, which is copied for each case, and the commands that created it.
 pub(crate) struct Prepared {
     pub(crate) template: Template,
     pub(crate) ledger: Ledger,
 }
 
 impl Prepared {
-    /// Makes the home with the real binary.
+    /// Creates the home with the real binary.
     pub(crate) fn make(binary: &Binary, store: Option<&Access>) -> Result<Self, String> {
         let template = Template::new(store)?;
         let home = template.home(binary);
@@ -167,7 +167,7 @@ impl Prepared {
         for order in orders {
             let played = ask(&home, &order);
             if played.code != Some(0) {
-                return Err(format!("making the home: {:?} ended with {:?}", order.arguments, played.code));
+                return Err(format!("creating the home: {:?} exited with {:?}", order.arguments, played.code));
             }
             ledger.played.push(played);
         }
@@ -177,8 +177,8 @@ impl Prepared {
         Ok(Self { template, ledger })
     }
 
-    /// A copy of the home, with short waits for locks. The timeout also limits how long a connection to a server may take,
-    /// and a loaded machine needs more than 200 ms for one.
+    /// Copies the home, with a short busy timeout. The timeout also limits the time to connect to a server, and a
+    /// loaded machine needs more than 200 ms for that.
     pub(crate) fn copy(&self, binary: &Binary) -> Result<Copied, String> {
         let mut copied = self.template.copy(binary)?;
         let timeout_ms = if copied.home.store.is_some() { "1000" } else { "200" };
@@ -186,30 +186,30 @@ impl Prepared {
         Ok(copied)
     }
 
-    /// Where the commands of a case put and find files.
+    /// Returns the files of a case.
     pub(crate) fn places(&self, scratch: &Path) -> Places {
         let copies = self.template.database().is_none();
         Places { document: document(&self.template), scratch: scratch.to_owned(), copies }
     }
 }
 
-/// The document of the session that was exported.
+/// Returns the path of the exported document.
 fn document(template: &Template) -> PathBuf {
     template.beside("document.json")
 }
 
-/// Gives a command and writes down what came of it.
-pub(crate) fn ask(home: &Home, order: &Order) -> Played {
+/// Runs a command and records its outcome.
+pub(crate) fn ask(home: &Home, order: &Order) -> Attempt {
     ask_with(home, order, None)
 }
 
-pub(crate) fn ask_with(home: &Home, order: &Order, plan: Option<&str>) -> Played {
+pub(crate) fn ask_with(home: &Home, order: &Order, plan: Option<&str>) -> Attempt {
     let words: Vec<&str> = order.arguments.iter().map(String::as_str).collect();
     let answer = home.run_with(&words, None, plan);
     played(order, answer.pid, answer.code)
 }
 
-pub(crate) fn played(order: &Order, pid: u32, code: Option<i32>) -> Played {
+pub(crate) fn played(order: &Order, pid: u32, code: Option<i32>) -> Attempt {
     let Order { arguments, effect } = order.clone();
-    Played { arguments, input: None, effect, pid, begun: 0, ended: 0, code }
+    Attempt { arguments, input: None, effect, pid, begun: 0, ended: 0, code }
 }

@@ -1,4 +1,4 @@
-//! A home that is made once with the real binary, and copied for each case together with its state.
+//! A home that is created once with the real binary, and copied for each case together with its state.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use tempfile::TempDir;
 use super::home::{Binary, Home};
 use crate::postgres::{self, Access, Database};
 
-/// See the module.
+/// The home and its state; see the module.
 pub(crate) struct Template {
     base: TempDir,
-    /// The state, if it is on a server.
+    /// The database on a server; none for SQLite.
     database: Option<Database>,
-    /// Databases that cases are done with.
+    /// Databases of finished cases, to be reused.
     used: Arc<Mutex<Vec<Database>>>,
 }
 
-/// Brings a database back to what the template held. Rows are few, and a new database takes the server a second.
+/// Resets a database to the rows of the template. A reset is fast because rows are few; a new database takes a second.
 const RESET: &str = "saved.reset()";
 
 impl Template {
-    /// An empty one, with its state in the home or on a server.
+    /// Creates an empty template, with its state in SQLite or on a server.
     pub(crate) fn new(store: Option<&Access>) -> Result<Self, String> {
         let database =
-            store.map(Access::create_database).transpose().map_err(|error| format!("a database: {error}"))?;
+            store.map(Access::create_database).transpose().map_err(|error| format!("creating a database: {error}"))?;
         Ok(Self { base: crate::crash::scratch(), database, used: Arc::default() })
     }
 
-    /// Keeps the rows beside themselves, so that a copy of the state can be brought back to them.
+    /// Saves the rows in a second schema, so that a copy of the state can be reset to them.
     pub(crate) fn finish(&self) -> Result<(), String> {
         let Some(database) = &self.database else { return Ok(()) };
         let tables = database.run_sql(
@@ -44,23 +44,23 @@ impl Template {
             let _ = writeln!(clear, "DELETE FROM {table};");
             let _ = writeln!(fill, "INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM saved.{table};");
         }
-        // Rows come back in any order: nothing is checked meanwhile.
+        // Rows are inserted in any order, so foreign keys and triggers are off.
         let reset = format!("SET LOCAL session_replication_role = replica; {clear}{fill}");
         let reset = format!("CREATE PROCEDURE {RESET} LANGUAGE plpgsql AS $$ BEGIN {reset} END $$;");
         database.run_sql(&(keep + &reset)).map(drop).map_err(|error| error.to_string())
     }
 
-    /// The home while it is made.
+    /// Returns the home of the template.
     pub(crate) fn home(&self, binary: &Binary) -> Home {
         home(binary, self.base.path(), self.database.as_ref())
     }
 
-    /// A file beside the home, which is not copied.
+    /// Returns the path of a file next to the home, which is not copied.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.base.path().join(name)
     }
 
-    /// The state, if it is on a server.
+    /// Returns the database on a server; `None` for SQLite.
     pub(crate) fn database(&self) -> Option<&Database> {
         self.database.as_ref()
     }
@@ -70,15 +70,15 @@ impl Template {
         let scratch = crate::crash::scratch();
         let status = Command::new("cp").arg("-a").arg(self.base.path().join("home")).arg(scratch.path()).status();
         if !status.is_ok_and(|status| status.success()) {
-            return Err("the home cannot be copied".to_owned());
+            return Err("cannot copy the home".to_owned());
         }
         let database = self.database.as_ref().map(|database| self.state(database)).transpose();
-        let database = database.map_err(|error| format!("the state cannot be copied: {error}"))?;
+        let database = database.map_err(|error| format!("cannot copy the state: {error}"))?;
         let home = home(binary, scratch.path(), database.as_ref());
         Ok(Copied { scratch, home, database, used: Arc::clone(&self.used) })
     }
 
-    /// A database with what the template holds, new or used before.
+    /// Returns a database with the rows of the template, new or reused.
     fn state(&self, original: &Database) -> postgres::Result<Database> {
         let used = self.used.lock().expect("no thread panicked").pop();
         let Some(used) = used else { return original.copy() };
@@ -87,7 +87,7 @@ impl Template {
     }
 }
 
-/// A home and its state, which go with it. Its steps can be stopped and killed.
+/// A copy of a home and its state, removed when dropped. Its commands can be stopped and killed.
 pub(crate) struct Copied {
     pub(crate) scratch: TempDir,
     pub(crate) home: Home,
@@ -102,7 +102,7 @@ impl Drop for Copied {
 }
 
 impl Copied {
-    /// Waits until the server has noticed that all who were connected are gone, and undone what they left open.
+    /// Waits until the server has noticed that all clients are gone, and rolled back their transactions.
     pub(crate) fn wait_for_server(&self) -> Result<(), String> {
         let Some(database) = &self.database else { return Ok(()) };
         let others =
@@ -111,7 +111,7 @@ impl Copied {
         Ok(())
     }
 
-    /// The state, if it is on a server.
+    /// Returns the database on a server; `None` for SQLite.
     pub(crate) fn database(&self) -> Option<&Database> {
         self.database.as_ref()
     }

@@ -1,4 +1,4 @@
-//! A directory held in memory, to be written out and opened.
+//! A directory in memory, to be written out.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -11,7 +11,7 @@ pub(crate) enum Node {
     Directory { mode: u32 },
 }
 
-/// Files and directories by path, a directory before what is in it.
+/// Files and directories by path, each directory before its content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree(Vec<(String, Node)>);
 
@@ -20,7 +20,7 @@ impl Tree {
         self.0.push((path.to_owned(), node));
     }
 
-    /// What a file holds, if it is there.
+    /// Returns the content of a file; `None` if it does not exist.
     #[cfg(test)]
     pub(crate) fn file(&self, path: &str) -> Option<Vec<u8>> {
         self.0.iter().find_map(|(at, node)| match node {

@@ -1,24 +1,24 @@
-//! What agents print for programs, made up: `claude --output-format stream-json` and `codex exec --json`. No line has a
+//! Generated output of agents for programs: `claude --output-format stream-json` and `codex exec --json`. No line has a
 //! timestamp.
 
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
 use serde_json::{Value, json};
 
-use super::Made;
+use super::GeneratedLog;
 use crate::random::Random;
 
 /// The model of titles and summaries, whose responses no line shows.
 const SMALL_MODEL: &str = "claude-haiku-4-5-20251001";
 
-/// The stream of one Claude Code process that answers `turns` prompts, with partial messages.
+/// Generates the stream of one Claude Code process that answers `turns` prompts, with partial messages.
 ///
-/// Every response spans several lines that know only a part of its output. A subagent speaks in the first turn. The totals
-/// of each result run up, hold a small model that no line shows, and state what all of it cost so far.
-pub fn claude_stream(seed: u64, turns: u64) -> Made {
+/// Every response spans several lines, each with only a part of its output tokens. A subagent responds in the first
+/// turn. The totals of each result grow, include a small model that no line shows, and report the cost so far.
+pub fn claude_stream(seed: u64, turns: u64) -> GeneratedLog {
     let model = "claude-opus-4-8";
     let mut writer = Stream {
-        made: Made { turns, model: model.to_owned(), ..Made::default() },
+        made: GeneratedLog { turns, model: model.to_owned(), ..GeneratedLog::default() },
         random: Random::new(seed),
         session: format!("{seed:08x}-5555-4000-8000-{seed:012x}"),
         number: 0,
@@ -34,11 +34,11 @@ pub fn claude_stream(seed: u64, turns: u64) -> Made {
 }
 
 struct Stream {
-    made: Made,
+    made: GeneratedLog,
     random: Random,
     session: String,
     number: u64,
-    /// What the models took so far.
+    /// The tokens of the models so far.
     big: Tokens,
     small: Tokens,
     picos: u128,
@@ -84,7 +84,7 @@ impl Stream {
         self.result(&text);
     }
 
-    /// One response, in as many lines as it has blocks; each follows its partial messages.
+    /// Writes one response, one line per block, each after its partial messages.
     fn response(&mut self, blocks: &[Value], parent: Option<&str>) {
         self.number += 1;
         let id = format!("msg_{}_{}", self.session, self.number);
@@ -95,7 +95,7 @@ impl Stream {
             cache_write_5m: self.random.below(5000),
             ..Tokens::default()
         };
-        // A stream tells what is read when a response begins, and of what is written only the first tokens.
+        // A stream reports the input tokens when a response begins, and only the first output tokens.
         let usage = |output: u64| {
             json!({
                 "input_tokens":tokens.input,"cache_creation_input_tokens":tokens.cache_write_5m,
@@ -172,10 +172,10 @@ impl Stream {
     }
 }
 
-/// What `codex exec --json` prints for a thread that is resumed for each of `turns` prompts: the totals run up.
-pub fn codex_exec(seed: u64, turns: u64) -> Made {
+/// Generates the output of `codex exec --json` for a thread that is resumed for each of `turns` prompts: totals grow.
+pub fn codex_exec(seed: u64, turns: u64) -> GeneratedLog {
     let mut random = Random::new(seed);
-    let mut made = Made { turns, ..Made::default() };
+    let mut made = GeneratedLog { turns, ..GeneratedLog::default() };
     let thread = format!("{seed:08x}-7777-4000-8000-{seed:012x}");
     let mut total = [0; 3];
     for turn in 0..turns {

@@ -5,7 +5,7 @@ use duolog_testkit::blackbox::{Group, Options, Profile, run, summary};
 use duolog_testkit::postgres::{Access, Shared};
 use duolog_types::mutant::Mutant;
 
-/// The binary beside those of this crate; `make build` puts it there, and so does any run of the whole workspace.
+/// Returns the binary next to those of this crate; `make build` and every run of the whole workspace build it.
 fn duolog() -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_duolog-blackbox")).with_file_name("duolog");
     assert!(beside.is_file(), "{} is not built: cargo build -p duolog-cli", beside.display());
@@ -32,7 +32,7 @@ fn options(profile: Profile, rounds: u32) -> Options {
     }
 }
 
-/// The seed is another each time and is printed; `duolog-blackbox --seed SEED` plays it again.
+/// The seed is random and is printed; `duolog-blackbox --seed SEED` repeats the run.
 #[allow(clippy::print_stdout)]
 fn holds(options: &Options) {
     println!("seed {}", options.seed);
@@ -42,7 +42,7 @@ fn holds(options: &Options) {
     assert!(tally.commands()[0] > 0, "nothing was acknowledged");
 }
 
-/// Only the nouns of one group.
+/// Generates a test for each group of nouns.
 macro_rules! groups_hold {
     ($($name:ident: $group:ident),+ $(,)?) => {
         $(
@@ -61,8 +61,8 @@ macro_rules! groups_hold {
 }
 
 groups_hold! {
-    one_order_explains_what_became_of_a_run: Runs,
-    one_order_explains_what_became_of_a_gate: Gates,
+    one_order_explains_the_state_of_a_run: Runs,
+    one_order_explains_the_state_of_a_gate: Gates,
     no_more_runs_are_running_than_the_limit: Queue,
     a_due_time_fires_once: Schedules,
     a_message_of_a_chat_is_kept_once: Chats,
@@ -71,21 +71,21 @@ groups_hold! {
     pages_lose_no_row_while_others_write: Pages,
 }
 
-/// The rules of which one is broken where no order of the commands explains the state.
+/// The rules that can be violated if no order of the commands explains the state.
 const MODEL: &[&str] = &[
-    "one after the other",
-    "what is wrong is refused",
-    "refused changes nothing",
-    "acknowledged is done",
-    "all or none",
-    // What a list shows of the same.
-    "no more run than may",
+    "one order explains all answers",
+    "invalid commands are refused",
+    "refused commands change nothing",
+    "acknowledged changes take effect",
+    "all or nothing",
+    // Rules about the lists of the same objects.
+    "running runs are within the limit",
     "a pending gate is listed",
 ];
 const PAGES: &[&str] = &["pages lose no row", "pages show a row once"];
 
-/// The tester finds a rule of runs, gates and lists that is removed in the binary. The seed decides what the workers do, so
-/// a finding is likely in one round and certain in a few.
+/// The test must find a rule of runs, gates and lists that is removed in the binary. The seed decides what the workers
+/// do, so a violation is likely in one round and certain in a few.
 macro_rules! removed_rules_are_found {
     ($($name:ident: $mutant:ident by $group:ident --seed $seed:literal finds $rules:expr),+ $(,)?) => {
         $(
@@ -119,7 +119,7 @@ fn is_found(mutant: Mutant, group: Group, seed: u64, rules: &[&str]) {
     let tally = run(&options, &mut |line| println!("{line}"));
     println!("{}", summary(&tally).join("\n"));
     let found: Vec<&str> = tally.broken.keys().copied().collect();
-    let built = "; is the binary built with mutants? cargo build -p duolog-cli -p duolog-testkit";
+    let built = "; is the binary a test build? cargo build -p duolog-cli -p duolog-testkit";
     assert!(found.iter().any(|rule| rules.contains(rule)), "without the rule of {mutant:?} {found:?} is found{built}");
 }
 

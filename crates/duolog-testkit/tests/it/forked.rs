@@ -22,7 +22,7 @@ const THREADS: usize = 4;
 const LINES: usize = 25;
 const FORKS: usize = 6;
 
-/// Runs the role below in a process that can fork.
+/// Runs the test `role` in a process that can fork.
 fn play(place: &Place, with: Option<Mutant>) -> Output {
     let dir = tempfile::tempdir().expect("a directory");
     let library = dir.path().join("fork.so");
@@ -61,7 +61,7 @@ fn append(join: &Join, session: &SessionId) -> Result<(), Error> {
     join.append(session, &batch, &Append { durability: Durability::Process, if_position: None }).map(drop)
 }
 
-/// Appends from several threads, forks in between, and holds the log to what was acknowledged.
+/// Appends from several threads, forks in between, and compares the log with the acknowledgements.
 #[test]
 fn role() {
     let Some(home) = std::env::var_os("DUOLOG_TEST_FORK_HOME") else { return };
@@ -89,7 +89,7 @@ fn role() {
         if forked {
             std::process::exit(i32::from(!is_refused(&join, &session)));
         }
-        // Beside the child.
+        // At the same time as the child.
         (0..LINES).for_each(|_| append(&join, &session).expect("appended"));
         let (_, status) = wait(WaitOptions::empty()).expect("a child").expect("it ended");
         assert_eq!(status.exit_status(), Some(0), "a fork of it was not refused");
@@ -98,13 +98,13 @@ fn role() {
     let end = reader.stable_end(limits.busy_timeout).expect("an end");
     let (mut lines, mut count) = (reader.lines(reader.first(), end, usize::MAX).expect("lines"), 0);
     while let Some(item) = lines.next().expect("reads") {
-        assert!(matches!(&item, Item::Line(line) if line.bytes == b"{\"same\":1}"), "a line that nobody wrote");
+        assert!(matches!(&item, Item::Line(line) if line.bytes == b"{\"same\":1}"), "a line that was never appended");
         count += 1;
     }
     assert_eq!(count, FORKS * (THREADS + 1) * LINES);
 }
 
-/// Appends, changes and reads through what was inherited are all refused.
+/// Returns true if appends, changes and reads through the inherited `Join` are all refused.
 fn is_refused(join: &Join, session: &SessionId) -> bool {
     let of_state = |error: &Error| matches!(error, Error::State(StateError::Forked { .. }));
     let appended = append(join, session);

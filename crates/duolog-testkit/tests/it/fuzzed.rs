@@ -1,6 +1,6 @@
-//! Rules that hold for any bytes: each is a function that takes an input and panics if the rule is broken.
+//! Rules for arbitrary bytes: each is a function that takes an input and panics if the rule is violated.
 //!
-//! The stored inputs of `corpus/` run first, then mutations of them. `PROPTEST_CASES` is how many; the same
+//! The stored inputs of `corpus/` run first, then mutations of them. `PROPTEST_CASES` sets their number; the same
 //! `PROPTEST_RNG_SEED` gives the same inputs.
 
 mod detect;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use duolog_testkit::transcripts::{self, Cut};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-/// Mutations of each target that run with the tests.
+/// The number of mutations per target.
 const CASES: u32 = 600;
 const SEED: u64 = 20_260_101;
 
@@ -27,7 +27,7 @@ fn holds(folder: &str, target: fn(&[u8])) {
     assert!(stored.len() >= 5, "{folder}");
     for (path, input) in &stored {
         let held = std::panic::catch_unwind(|| target(input)).is_ok();
-        assert!(held, "the stored input {} breaks a rule", path.display());
+        assert!(held, "the stored input {} violates a rule", path.display());
     }
     let made = [
         transcripts::envelope(1, 2),
@@ -55,7 +55,7 @@ fn holds(folder: &str, target: fn(&[u8])) {
     }
 }
 
-/// The inputs of a folder of `corpus/`.
+/// Returns the inputs of a folder of `corpus/`.
 fn stored(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(folder);
     let paths = folder.read_dir().expect("a folder of inputs").map(|entry| entry.expect("an entry").path());
@@ -70,7 +70,7 @@ fn every_byte_of_a_log_is_accounted_for() {
 }
 
 #[test]
-fn whatever_a_writer_finds_is_kept() {
+fn a_writer_keeps_existing_bytes() {
     holds("recovery", recovery::target);
 }
 
@@ -85,7 +85,7 @@ fn every_dialect_takes_any_line() {
 }
 
 #[test]
-fn a_dialect_is_told_by_lines_alone() {
+fn a_dialect_is_detected_by_lines_alone() {
     holds("detect", detect::target);
 }
 
@@ -95,24 +95,24 @@ fn a_digest_may_stop_anywhere() {
 }
 
 #[test]
-fn whatever_a_runtime_says_is_recorded() {
+fn any_output_of_a_runtime_is_recorded() {
     holds("recorder", recorder::target);
 }
 
 #[test]
-fn what_we_write_is_read_back() {
+fn written_lines_are_read_back() {
     holds("written", written::target);
 }
 
-/// A number that depends on nothing but the input, for a target that needs to choose: on its first line alone, so that an
-/// input can be made small without another choice.
+/// Derives a choice for a target from the first line of the input, so that shrinking the rest of the input keeps the
+/// choice.
 fn choice(input: &[u8], salt: u64) -> usize {
     let hash = blake3::Hasher::new().update(lines_in(input)[0]).update(&salt.to_le_bytes()).finalize();
     let number = u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("eight bytes"));
     usize::try_from(number >> 1).expect("a 64-bit machine")
 }
 
-/// The lines of an input, as a log has them: what is behind the last newline is one too.
+/// Returns the lines of an input, including an incomplete last one.
 fn lines_in(input: &[u8]) -> Vec<&[u8]> {
     input.split(|byte| *byte == b'\n').collect()
 }

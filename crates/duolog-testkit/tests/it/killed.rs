@@ -3,7 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::crash::kill::{Options, run};
 
-/// The seed is another each time and is in the message; `duolog-crash kill ROUNDS SEED` plays it again.
+/// The seed is random and is in the message; `duolog-crash kill ROUNDS SEED` repeats the run.
 #[test]
 fn processes_killed_at_any_moment_lose_nothing_acknowledged() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();

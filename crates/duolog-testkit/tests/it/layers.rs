@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// What each crate may depend on, of ours and, where it matters, of others'. Arrows point down only.
+/// The crates that each crate may depend on: all of ours, and the relevant ones of others. Arrows point down only.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-types", &[]),
     ("duolog-log", &["duolog-types"]),
@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-bench", &["duolog"]),
 ];
 
-/// Who may bring which driver.
+/// The crates that may depend on each driver.
 const DRIVERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["duolog-state", "duolog-search", "duolog-testkit", "duolog-bench"]),
     ("tokio", &["duolog-state", "duolog-bench"]),
@@ -52,7 +52,7 @@ fn arrows_point_down_only() {
     }
 }
 
-/// The shapes bring no transport and no format but JSON.
+/// The shapes depend on no transport and no format except JSON.
 #[test]
 fn shapes_need_only_the_library_and_json() {
     let used: Vec<String> = dependencies()["duolog-wire"].iter().cloned().collect();
@@ -60,10 +60,10 @@ fn shapes_need_only_the_library_and_json() {
 }
 
 #[test]
-fn drivers_stay_in_their_rooms() {
+fn drivers_are_dependencies_of_their_crates_only() {
     for (driver, rooms) in DRIVERS {
         for (name, used) in dependencies().iter().filter(|(name, _)| !rooms.contains(&name.as_str())) {
-            assert!(!used.contains(*driver), "{name} must not bring {driver}");
+            assert!(!used.contains(*driver), "{name} must not depend on {driver}");
         }
     }
 }
@@ -78,7 +78,7 @@ fn cargo(args: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// The library alone brings no runtime and no TLS, and compiles so without a warning.
+/// Without the feature `postgres` the library has no async runtime and no TLS, and compiles without a warning.
 #[test]
 fn without_the_feature_postgres_there_is_no_tokio_and_no_tls() {
     let library = ["-p", "duolog", "--no-default-features"];
@@ -93,7 +93,7 @@ fn without_the_feature_postgres_there_is_no_tokio_and_no_tls() {
     assert_eq!(warnings, "");
 }
 
-/// What writes derived rows.
+/// Functions that write derived rows.
 const DERIVED_WRITES: &[&str] = &[
     "catalog::advance",
     "catalog::replace",
@@ -107,7 +107,7 @@ const DERIVED_WRITES: &[&str] = &[
     "usage_by_quarter::forget",
 ];
 
-/// Rows of derived tables are written by the fold and the rebuild, and by nobody else.
+/// Only the fold and the rebuild write rows of derived tables.
 #[test]
 fn only_the_fold_and_the_rebuild_write_derived_rows() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crates");
@@ -121,9 +121,9 @@ fn only_the_fold_and_the_rebuild_write_derived_rows() {
     }
 }
 
-/// A row is how the state keeps a thing; users of the library see the thing.
+/// Row types belong to the state; the library has its own types.
 #[test]
-fn the_library_shows_no_type_by_the_name_of_a_row() {
+fn the_library_exports_no_row_type() {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("duolog").join("src");
     for file in sources(&library) {
         let text = std::fs::read_to_string(&file).expect("a source");

@@ -1,24 +1,26 @@
-//! The crash harness in its short form, the private PostgreSQL, and what holds the workspace in shape.
+//! Short runs of the crash harness and the black-box test, the test servers, and rules about the workspace.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// The real binary, driven by random commands.
+/// Random commands of the real binary.
 mod blackbox;
-/// Every recorded moment of the workloads, made a crash.
+/// A crash at every recorded point of the workloads.
 mod enumerated;
 /// A process that forks while it has a home open.
 mod forked;
-/// The stored inputs of every fuzz target, and some mutations of them.
+/// The stored inputs of every fuzz target, and mutations of them.
 mod fuzzed;
-/// Real processes, killed a few times.
+/// Real processes that are killed a few times.
 mod killed;
-/// Which crate may lean on which.
+/// The allowed dependencies between crates.
 mod layers;
-/// Rules removed one at a time.
+/// Removed rules, one at a time.
 mod mutants;
-/// A real PostgreSQL: started, killed, full, behind a proxy.
+/// A real PostgreSQL server: started, killed, with a full disk, behind a proxy.
 mod postgres;
-/// The real binary's system calls: recorded and replayed after crashes, stopped, killed.
+/// The system calls of the real binary: recorded and replayed after crashes, stopped, killed.
 mod replayed;
-/// Many threads on one home through the library.
+/// Several threads on one home through the library.
 mod stressed;
+/// The usage of the test tools.
+mod usage;

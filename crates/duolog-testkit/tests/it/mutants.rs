@@ -14,7 +14,7 @@ const SHOWN_ELSEWHERE: &[Mutant] = &[
     Mutant::OperationByContent,
 ];
 
-/// One test each, so that each has a process of its own: the switch is the process's.
+/// One test for each, because the switch is global to the process.
 macro_rules! must_be_caught {
     ($($name:ident: $mutant:ident),+ $(,)?) => {
         $(
@@ -22,7 +22,7 @@ macro_rules! must_be_caught {
             fn $name() {
                 let caught = hunt(Mutant::$mutant);
                 let (script, points, what, broken) = caught.by.expect("with this rule removed something must not hold");
-                println!("caught after {points} points of {script:?} ({what}): {}", broken.0);
+                println!("noticed after {points} points of {script:?} ({what}): {}", broken.0);
             }
         )+
 

@@ -4,12 +4,9 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_testkit::stress::{Options, Tally, run};
 
-on_both_engines!(
-    threads_that_append_delete_panic_and_drop_lose_nothing,
-    a_disk_that_is_full_now_and_then_loses_nothing
-);
+on_both_engines!(threads_that_append_delete_panic_and_drop_lose_nothing, a_disk_that_is_sometimes_full_loses_nothing);
 
-/// The seed is another each time and is in the message; `duolog-crash stress --seed SEED` plays it again.
+/// The seed is random and is in the message; `duolog-crash stress --seed SEED` repeats the run.
 fn stressed(place: &Place, faults: bool) -> Tally {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
     let steps = if place.database().is_some() { 60 } else { 150 };
@@ -22,7 +19,7 @@ fn threads_that_append_delete_panic_and_drop_lose_nothing(place: &Place) {
     assert!(tally.lines > 0 && tally.operations > 0 && tally.panics > 0 && tally.sessions > 3, "{tally:?}");
 }
 
-fn a_disk_that_is_full_now_and_then_loses_nothing(place: &Place) {
+fn a_disk_that_is_sometimes_full_loses_nothing(place: &Place) {
     let tally = stressed(place, true);
     assert!(tally.lines > 0 && tally.refused > 0, "{tally:?}");
 }

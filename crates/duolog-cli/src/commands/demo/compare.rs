@@ -7,11 +7,11 @@ use duolog_wire::DemoComparison;
 /// Compares the acknowledged lines with the lines in the log.
 pub fn compare(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> DemoComparison {
     let mut times: HashMap<&[u8], usize> = acknowledged.iter().map(|line| (&line[..], 0)).collect();
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for line in log {
         if let Some(times) = times.get_mut(&line[..]) {
             *times += 1;
-            told.push(line);
+            found.push(line);
         }
     }
     let count = |wanted: fn(usize) -> bool| {
@@ -22,8 +22,8 @@ pub fn compare(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> DemoComparison {
         found: count(|times| times == 1),
         lost: count(|times| times == 0),
         repeated: count(|times| times > 1),
-        in_order: told.iter().copied().eq(acknowledged),
-        unacknowledged: (log.len() - told.len()) as u64,
+        in_order: found.iter().copied().eq(acknowledged),
+        unacknowledged: (log.len() - found.len()) as u64,
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn only_the_same_lines_once_and_in_order_hold() {
-        let told = lines("a b c");
+        let acknowledged = lines("a b c");
         for (log, holds) in [
             ("a b c", true),
             ("a x b c y", true),
@@ -51,9 +51,9 @@ mod tests {
             ("a c b", false),
             ("a B c", false),
         ] {
-            assert_eq!(super::holds(&compare(&told, &lines(log))), holds, "{log}");
+            assert_eq!(super::holds(&compare(&acknowledged, &lines(log))), holds, "{log}");
         }
-        let compared = compare(&told, &lines("a x a c"));
+        let compared = compare(&acknowledged, &lines("a x a c"));
         let DemoComparison { acknowledged, found, lost, repeated, unacknowledged, .. } = compared;
         assert_eq!((acknowledged, found, lost, repeated, unacknowledged), (3, 1, 1, 1, 1));
     }

@@ -35,8 +35,8 @@ pub use runner::DemoRunner;
 
 use self::agent::Stage;
 use self::compare::compare;
-use self::process::{Agent, AgentMessage, Gone, Job};
-use self::view::{View, When};
+use self::process::{Agent, AgentEnded, AgentMessage, Job};
+use self::view::{KillTime, View};
 use super::Context;
 use crate::args;
 use crate::failure::{CommandResult, Ended, Failure};
@@ -87,14 +87,14 @@ pub struct Demo {
 }
 
 /// The home of the demo.
-enum Place {
+enum DemoHome {
     /// A temporary home, removed at the end.
     Own(TempDir),
     /// A directory that is kept.
     Kept(PathBuf),
 }
 
-impl Place {
+impl DemoHome {
     fn path(&self) -> &Path {
         match self {
             Self::Own(directory) => directory.path(),
@@ -108,7 +108,7 @@ impl Place {
 }
 
 /// The result of the kill.
-struct Killed {
+struct KillResult {
     kills: u32,
     line_bytes: u64,
     torn_bytes: u64,
@@ -131,20 +131,20 @@ impl Demo {
         // Ctrl-C ends the demo after its files are removed.
         signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
             .map_err(Failure::file("listen for", Path::new("Ctrl-C")))?;
-        let when = if self.half { When::BeforeWrite } else { When::MidWrite };
+        let when = if self.half { KillTime::BeforeWrite } else { KillTime::MidWrite };
         let is_paced = !self.fast && context.out.is_watched();
         let view = View::new(context.out, if is_paced { PARAGRAPH_PACE } else { Duration::ZERO }, is_ended);
         let after_batch = if is_paced { EVENT_PACE } else { Duration::ZERO };
         Play { view, home, config, after_batch, place: &place, acknowledged: Vec::new() }.run(when)
     }
 
-    fn place(&self, home: Option<&Path>) -> Result<Place, Failure> {
+    fn place(&self, home: Option<&Path>) -> Result<DemoHome, Failure> {
         if let Some(home) = home {
-            return Ok(Place::Kept(args::here()?.join(home)));
+            return Ok(DemoHome::Kept(args::here()?.join(home)));
         }
         let made = tempfile::Builder::new().prefix("duolog-demo-").tempdir();
         let made = made.map_err(Failure::file("create a directory in", &std::env::temp_dir()))?;
-        Ok(if self.keep { Place::Kept(made.keep()) } else { Place::Own(made) })
+        Ok(if self.keep { DemoHome::Kept(made.keep()) } else { DemoHome::Own(made) })
     }
 }
 
@@ -154,13 +154,13 @@ struct Play<'a> {
     home: Home,
     config: Config,
     after_batch: Duration,
-    place: &'a Place,
+    place: &'a DemoHome,
     /// The lines that were acknowledged to the agent.
     acknowledged: Vec<Vec<u8>>,
 }
 
 impl Play<'_> {
-    fn run(mut self, when: When) -> CommandResult {
+    fn run(mut self, when: KillTime) -> CommandResult {
         self.view.introduce(self.place)?;
         let store = self.open()?;
         let session = new_session(&store)?;
@@ -221,9 +221,9 @@ impl Play<'_> {
     }
 
     /// Starts the agent and kills it in the middle of a write. Tries again if the write was faster.
-    fn kill(&mut self, store: &Store, session: &Session, log: &Path, when: When) -> Result<Killed, Failure> {
+    fn kill(&mut self, store: &Store, session: &Session, log: &Path, when: KillTime) -> Result<KillResult, Failure> {
         let mut follow = store.log(&session.id).follow(None)?;
-        let mut killed = Killed { kills: 0, line_bytes: 0, torn_bytes: 0, torn_by: "kill" };
+        let mut killed = KillResult { kills: 0, line_bytes: 0, torn_bytes: 0, torn_by: "kill" };
         while killed.torn_bytes == 0 && killed.kills < KILLS_MAX {
             let stage = if killed.kills == 0 { Stage::Begin } else { Stage::Again };
             let mut agent = self.start(session, log, stage)?;
@@ -236,17 +236,17 @@ impl Play<'_> {
             }
             let at = Path::new("the agent of the demo");
             let outcome = match when {
-                When::BeforeWrite => agent.kill(),
-                When::MidWrite => agent.kill_in_mid_write(log),
+                KillTime::BeforeWrite => agent.kill(),
+                KillTime::MidWrite => agent.kill_in_mid_write(log),
             };
             outcome.map_err(Failure::file("kill", at))?;
             killed.kills += 1;
             // Read the messages that the agent sent before it died.
-            while let Ok(Some(said)) = agent.wait_for_word() {
-                self.hear(said);
+            while let Ok(Some(message)) = agent.wait_for_word() {
+                self.hear(message);
             }
             killed.torn_bytes = store.log(&session.id).verify(|_, _| {})?.torn_bytes;
-            if when == When::BeforeWrite {
+            if when == KillTime::BeforeWrite {
                 break;
             }
             if killed.torn_bytes == 0 && killed.kills == 1 {
@@ -282,12 +282,12 @@ impl Play<'_> {
         let mut agent = self.start(session, log, Stage::Finish)?;
         self.view.goes_on(agent.id(), last.last().map(Vec::as_slice))?;
         loop {
-            let said = agent.next(LOOK);
+            let message = agent.next(LOOK);
             self.show_new(&mut follow)?;
-            match said {
-                Ok(Some(said)) => self.hear(said),
+            match message {
+                Ok(Some(message)) => self.hear(message),
                 Ok(None) => self.view.check()?,
-                Err(Gone) => break,
+                Err(AgentEnded) => break,
             }
         }
         let well = agent.ended_well().map_err(Failure::file("wait for", Path::new("the agent of the demo")))?;
@@ -299,15 +299,15 @@ impl Play<'_> {
     /// the others repeat them.
     fn follow_to_large(&mut self, follow: &mut Follow, agent: &Agent, stage: Stage) -> Result<u64, Failure> {
         loop {
-            let said = agent.next(LOOK);
+            let message = agent.next(LOOK);
             if stage == Stage::Begin {
                 self.show_new(follow)?;
             }
-            match said {
+            match message {
                 Ok(Some(AgentMessage::Large(bytes))) => return Ok(bytes),
-                Ok(Some(said)) => self.hear(said),
+                Ok(Some(message)) => self.hear(message),
                 Ok(None) => self.view.check()?,
-                Err(Gone) => return Err(self.ended_early()),
+                Err(AgentEnded) => return Err(self.ended_early()),
             }
         }
     }
@@ -317,7 +317,7 @@ impl Play<'_> {
             let mut events = Vec::new();
             let seen = follow.poll(&mut |item| {
                 if let Item::Line(line) = item {
-                    events.push(script::told(line.bytes));
+                    events.push(script::describe(line.bytes));
                 }
             });
             if seen? == duolog::Seen::Idle {
@@ -327,8 +327,8 @@ impl Play<'_> {
         }
     }
 
-    fn hear(&mut self, said: AgentMessage) {
-        if let AgentMessage::Acknowledged(lines) = said {
+    fn hear(&mut self, message: AgentMessage) {
+        if let AgentMessage::Acknowledged(lines) = message {
             self.acknowledged.extend(lines);
         }
     }

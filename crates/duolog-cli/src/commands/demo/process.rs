@@ -49,7 +49,7 @@ pub struct Job<'a> {
 pub struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
-    said: Receiver<AgentMessage>,
+    messages: Receiver<AgentMessage>,
 }
 
 impl Agent {
@@ -68,11 +68,11 @@ impl Agent {
         command.args(["--stage", job.stage.as_str(), "--pace-ms", &job.pace.as_millis().to_string()]);
         command.arg("--file").arg(job.log);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let (sender, said) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || listen(BufReader::new(stdout), &sender));
         }
-        Ok(Self { stdin: child.stdin.take(), child, said })
+        Ok(Self { stdin: child.stdin.take(), child, messages })
     }
 
     /// Returns the process id.
@@ -81,16 +81,16 @@ impl Agent {
     }
 
     /// Returns the next message; `None` if there is none within `wait`. Returns an error if the agent has ended.
-    pub fn next(&self, wait: Duration) -> Result<Option<AgentMessage>, Gone> {
-        match self.said.recv_timeout(wait) {
-            Ok(said) => Ok(Some(said)),
+    pub fn next(&self, wait: Duration) -> Result<Option<AgentMessage>, AgentEnded> {
+        match self.messages.recv_timeout(wait) {
+            Ok(message) => Ok(Some(message)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Gone),
+            Err(RecvTimeoutError::Disconnected) => Err(AgentEnded),
         }
     }
 
     /// Returns the next message, and waits long for it.
-    pub fn wait_for_word(&self) -> Result<Option<AgentMessage>, Gone> {
+    pub fn wait_for_word(&self) -> Result<Option<AgentMessage>, AgentEnded> {
         self.next(PATIENCE)
     }
 
@@ -113,9 +113,9 @@ impl Agent {
             while !is_watching.load(Ordering::Acquire) && !watcher.is_finished() {
                 thread::yield_now();
             }
-            let told = stdin.map_or(Ok(()), |stdin| stdin.write_all(b"go\n"));
+            let sent = stdin.map_or(Ok(()), |stdin| stdin.write_all(b"go\n"));
             let killed = watcher.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-            told.and(killed)
+            sent.and(killed)
         })?;
         self.child.wait().map(drop)
     }
@@ -140,7 +140,7 @@ impl Drop for Agent {
 }
 
 /// The agent has ended and sent all its messages.
-pub struct Gone;
+pub struct AgentEnded;
 
 /// Forwards the messages of the agent until it ends. Incomplete messages are ignored.
 fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<AgentMessage>) {
@@ -155,8 +155,8 @@ fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<AgentMessage
             _ => AgentMessage::Acknowledged((0..number).map(|_| whole_line(&mut stdout)).collect::<Option<_>>()?),
         })
     };
-    while let Some(said) = word() {
-        if sender.send(said).is_err() {
+    while let Some(message) = word() {
+        if sender.send(message).is_err() {
             return;
         }
     }

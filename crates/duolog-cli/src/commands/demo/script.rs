@@ -124,7 +124,7 @@ fn flood() -> String {
 }
 
 /// Returns the kind and the text of a line.
-pub fn told(line: &[u8]) -> (&'static str, String) {
+pub fn describe(line: &[u8]) -> (&'static str, String) {
     let unknown = || ("event", String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned());
     let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else { return unknown() };
     let content = &event["message"]["content"][0];
@@ -142,5 +142,5 @@ pub fn told(line: &[u8]) -> (&'static str, String) {
 
 /// Returns true if a line is a tool call.
 pub fn is_call(line: &[u8]) -> bool {
-    told(line).0 == "tool call"
+    describe(line).0 == "tool call"
 }

@@ -11,7 +11,7 @@ use duolog::{Home, RunId, Verified};
 use duolog_wire::DemoComparison;
 
 use super::compare::holds;
-use super::{Killed, Place, script};
+use super::{DemoHome, KillResult, script};
 use crate::failure::Failure;
 use crate::figures;
 use crate::out::{Out, Text, Tone};
@@ -21,7 +21,7 @@ const TEXT_COLUMNS: usize = 62;
 
 /// When the agent is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum KillTime {
     /// Before it writes the large line.
     BeforeWrite,
     /// While it does.
@@ -49,7 +49,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    pub fn introduce(&mut self, place: &Place) -> Result<(), Failure> {
+    pub fn introduce(&mut self, place: &DemoHome) -> Result<(), Failure> {
         self.out.part(|text| {
             text.line(text.tone(Tone::Strong, "Duolog: an agent is killed in the middle of a write"));
             text.line("We start an agent, kill it while it writes, look at what is left, and let it go");
@@ -77,20 +77,20 @@ impl<'a> View<'a> {
         self.out.part(|text| text.line(format_args!("   {} {shown}", text.tone(tone, &format!("{kind:<10}")))))
     }
 
-    pub fn kills(&mut self, agent: u32, line_bytes: u64, when: When) -> Result<(), Failure> {
+    pub fn kills(&mut self, agent: u32, line_bytes: u64, when: KillTime) -> Result<(), Failure> {
         self.rest()?;
         self.heading(2, "It is killed while it writes")?;
         let size = figures::size(line_bytes);
         self.out.part(|text| {
             let kill = text.tone(Tone::Bad, &format!("kill -9 {agent}"));
             match when {
-                When::MidWrite => {
+                KillTime::MidWrite => {
                     text.line(format_args!(
                         "   The answer to its last call is one line of {size}. As soon as the first"
                     ));
                     text.line(format_args!("   bytes of it are in the file: {kill}"));
                 }
-                When::BeforeWrite => {
+                KillTime::BeforeWrite => {
                     text.line(format_args!("   The answer to its last call is one line of {size}. Just before it is"));
                     text.line(format_args!("   written: {kill}"));
                 }
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
         self.out.part(|text| text.line("   The line was written whole before the kill came. We try again."))
     }
 
-    pub fn torn(&mut self, killed: &Killed) -> Result<(), Failure> {
+    pub fn torn(&mut self, killed: &KillResult) -> Result<(), Failure> {
         let (torn, whole) = (figures::size(killed.torn_bytes), figures::size(killed.line_bytes));
         let kills = killed.kills;
         self.out.part(|text| {
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
     pub fn found(
         &mut self,
         compared: &DemoComparison,
-        killed: &Killed,
+        killed: &KillResult,
         repairs: u64,
         took: Duration,
     ) -> Result<(), Failure> {
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
         })
     }
 
-    pub fn conclude(&mut self, holds: bool, place: &Place, session: &Session) -> Result<(), Failure> {
+    pub fn conclude(&mut self, holds: bool, place: &DemoHome, session: &Session) -> Result<(), Failure> {
         let home = Home::beneath(place.path());
         self.heading(7, "Plain files that common tools can read")?;
         let size =

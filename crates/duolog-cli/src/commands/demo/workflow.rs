@@ -31,7 +31,7 @@ const COLUMNS: &str = "75";
 /// A runner process and its messages.
 struct Runner {
     child: Child,
-    said: Receiver<String>,
+    messages: Receiver<String>,
 }
 
 impl Drop for Runner {
@@ -43,7 +43,7 @@ impl Drop for Runner {
 
 /// The facts that the runners reported.
 #[derive(Default)]
-struct Heard {
+struct RunnerReports {
     asked: Option<String>,
     not_repeated: Vec<String>,
 }
@@ -57,17 +57,17 @@ impl Play<'_> {
             return Ok(None);
         };
         self.view.run(&run)?;
-        let mut heard = Heard::default();
+        let mut reports = RunnerReports::default();
 
         let mut first = self.start_runner(&run, "runner 1", Some(KILLED_IN))?;
-        self.listen(&mut first, "runner 1", &mut heard)?;
+        self.listen(&mut first, "runner 1", &mut reports)?;
         self.view.kills_runner(first.child.id(), KILLED_IN)?;
         drop(first);
 
         for name in ["runner 2", "runner 3"] {
             let mut runner = self.start_runner(&run, name, None)?;
-            self.listen(&mut runner, name, &mut heard)?;
-            if let (Some(gate), "runner 2") = (heard.asked.clone(), name) {
+            self.listen(&mut runner, name, &mut reports)?;
+            if let (Some(gate), "runner 2") = (reports.asked.clone(), name) {
                 self.view.another_terminal()?;
                 self.command(&["approvals", "approve", &gate, "--by", BY])?;
             }
@@ -75,7 +75,7 @@ impl Play<'_> {
         self.view.rest()?;
         self.command(&["runs", "show", run.as_str()])?;
         self.view.rest()?;
-        look(store, &run, heard).map(Some)
+        look(store, &run, reports).map(Some)
     }
 
     /// Starts this program as a runner.
@@ -85,19 +85,19 @@ impl Play<'_> {
         command.args(["--quiet", "demo-runner", "--run", run.as_str(), "--owner", owner, "--pace-ms", &pace]);
         command.args(hold.into_iter().flat_map(|phase| ["--hold", phase]));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed("start"))?;
-        let (sender, said) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
             thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
         }
-        Ok(Runner { child, said })
+        Ok(Runner { child, messages })
     }
 
     /// Shows the steps of a runner until it ends, or until the phase in which it is killed.
-    fn listen(&mut self, runner: &mut Runner, name: &str, heard: &mut Heard) -> Result<(), Failure> {
+    fn listen(&mut self, runner: &mut Runner, name: &str, reports: &mut RunnerReports) -> Result<(), Failure> {
         let id = runner.child.id();
         loop {
-            let line = match runner.said.recv_timeout(LOOK) {
+            let line = match runner.messages.recv_timeout(LOOK) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => {
                     self.view.check()?;
@@ -106,7 +106,7 @@ impl Play<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             let (word, about) = line.split_once(' ').unwrap_or((&line, ""));
-            let told = match word {
+            let text = match word {
                 "claimed" if name == "runner 2" => {
                     format!("(process {id}) waits until the lease expires, then takes over")
                 }
@@ -114,19 +114,19 @@ impl Play<'_> {
                 "begins" => format!("{about} begins"),
                 "ended" => format!("{about} is done"),
                 "passes" => {
-                    if !heard.not_repeated.iter().any(|phase| phase == about) {
-                        heard.not_repeated.push(about.to_owned());
+                    if !reports.not_repeated.iter().any(|phase| phase == about) {
+                        reports.not_repeated.push(about.to_owned());
                     }
                     format!("{about} is done in the ledger: it is not run again")
                 }
                 "asks" => {
-                    heard.asked = Some(about.to_owned());
+                    reports.asked = Some(about.to_owned());
                     format!("pauses the run at gate {GATE}, and ends")
                 }
                 "noted" => format!("acknowledges the answer of {about}"),
                 _ => "finishes the run".to_owned(),
             };
-            self.view.event(name, &told)?;
+            self.view.event(name, &text)?;
             if name == "runner 1" && word == "begins" && about == KILLED_IN {
                 return Ok(());
             }
@@ -144,8 +144,8 @@ impl Play<'_> {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(failed("run")(std::io::Error::other(said.trim().to_owned())))
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(failed("run")(std::io::Error::other(errors.trim().to_owned())))
     }
 
     /// Returns a command for this program in the home of the demo.
@@ -173,7 +173,7 @@ fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
 }
 
 /// Checks the recorded state of the run.
-fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
+fn look(store: &Store, run: &RunId, reports: RunnerReports) -> Result<Workflow, Failure> {
     let summary = store.runs().summary(run)?;
     let executions = store.runs().open(run).executions(20, None)?.executions;
     let outcomes: Vec<(&str, How)> =
@@ -195,9 +195,9 @@ fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
         workflow_run_id: run.to_string(),
         status: summary.status.as_str(),
         restart_count: summary.restart_count,
-        not_repeated: heard.not_repeated,
+        not_repeated: reports.not_repeated,
         execution_count: executions.len() as u64,
-        approval_id: heard.asked.unwrap_or_default(),
+        approval_id: reports.asked.unwrap_or_default(),
     })
 }
 

@@ -2,22 +2,22 @@
 
 mod append;
 mod cat;
+mod conversation;
 mod record;
 mod repair;
 mod replay;
 mod search;
 mod stream;
 mod tail;
-mod told;
 mod verify;
 
 use clap::{ArgGroup, Args};
+use conversation::ConversationPrinter;
 use duolog::config::Config;
 use duolog::log::{Entries, Entry, ReadFrom, Replay, ReplayDetail, Replayable};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
 use duolog::{Cursor, Loss, RecordedLoss, Store};
 pub(super) use replay::redraw;
-use told::Teller;
 
 use super::Context;
 use crate::args::Start;
@@ -40,12 +40,12 @@ Log {
 }}
 
 /// Maximum number of damaged places that are reported one by one; all are counted.
-const DAMAGE_TOLD: u64 = 20;
+const DAMAGE_SHOWN_MAX: u64 = 20;
 
 /// Prints the lines of a log to stdout, byte for byte or as a conversation, and counts damaged places.
 struct Printer<'o> {
     out: &'o mut Out,
-    teller: Option<Teller<'o>>,
+    conversation: Option<ConversationPrinter<'o>>,
     lines: u64,
     damaged: u64,
     is_lost: bool,
@@ -53,17 +53,17 @@ struct Printer<'o> {
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut Out) -> Self {
-        Self { out, teller: None, lines: 0, damaged: 0, is_lost: false }
+        Self { out, conversation: None, lines: 0, damaged: 0, is_lost: false }
     }
 
-    fn telling(out: &'o mut Out, teller: Teller<'o>) -> Self {
-        Self { teller: Some(teller), ..Self::new(out) }
+    fn conversation(out: &'o mut Out, conversation: ConversationPrinter<'o>) -> Self {
+        Self { conversation: Some(conversation), ..Self::new(out) }
     }
 
     /// Returns a printer for lines from `start` on, in the format that `pretty` selects.
     fn of(out: &'o mut Out, pretty: &Pretty, log: &impl Replayable, start: ReadFrom) -> Result<Self, Failure> {
-        Ok(match pretty.teller(log, start)? {
-            Some(teller) => Self::telling(out, teller),
+        Ok(match pretty.conversation(log, start)? {
+            Some(conversation) => Self::conversation(out, conversation),
             None => Self::new(out),
         })
     }
@@ -73,15 +73,15 @@ impl<'o> Printer<'o> {
         match entry {
             Entry::Line(line) => {
                 self.lines += 1;
-                if let Some(teller) = &mut self.teller {
-                    return teller.line(self.out, &line);
+                if let Some(conversation) = &mut self.conversation {
+                    return conversation.line(self.out, &line);
                 }
                 self.out.raw(line.bytes)?;
                 self.out.raw(b"\n")
             }
             Entry::Damaged { start, end, reason } => {
                 self.damaged += 1;
-                if self.damaged <= DAMAGE_TOLD {
+                if self.damaged <= DAMAGE_SHOWN_MAX {
                     // Print the warning after the lines that come before it.
                     self.out.flush()?;
                     self.out.warn(format_args!("skipped {start} to {end}: {reason}"));
@@ -124,8 +124,8 @@ impl<'o> Printer<'o> {
     /// Flushes the output and warns of the number of damaged places that were skipped. Returns the number of whole
     /// texts that are missing or damaged.
     fn finish(self) -> Result<u64, Failure> {
-        let lost = match self.teller {
-            Some(mut teller) => teller.finish(self.out)?,
+        let lost = match self.conversation {
+            Some(mut conversation) => conversation.finish(self.out)?,
             None => 0,
         };
         self.out.flush()?;
@@ -150,13 +150,17 @@ impl Pretty {
         self.pretty
     }
 
-    fn teller<'f>(&self, log: &impl Replayable, start: ReadFrom) -> Result<Option<Teller<'f>>, Failure> {
+    fn conversation<'f>(
+        &self,
+        log: &impl Replayable,
+        start: ReadFrom,
+    ) -> Result<Option<ConversationPrinter<'f>>, Failure> {
         if !self.pretty {
             return Ok(None);
         }
         let replay = Replay::new(log.dialect()?, ReplayDetail::Every);
         let replay = if start == ReadFrom::Start { replay } else { replay.from_within() };
-        Ok(Some(Teller::new(replay, Detail::Folded)))
+        Ok(Some(ConversationPrinter::new(replay, Detail::Folded)))
     }
 }
 

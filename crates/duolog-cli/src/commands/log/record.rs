@@ -109,10 +109,11 @@ impl Record {
             operation: self.operation.clone(),
         })?;
         let mut input = Input::new(config.limits().line_bytes_max)?;
-        let mut taking = Taking { recording, bytes: 0, bad: Vec::new(), progress: context.out.progress("recording") };
+        let mut taking =
+            EventSink { recording, bytes: 0, bad: Vec::new(), progress: context.out.progress("recording") };
         let read =
             input.read_all(&is_ended, &mut taking).and_then(|()| self.take_last(context, &mut input, &mut taking));
-        let Taking { mut recording, progress, bad, .. } = taking;
+        let EventSink { mut recording, progress, bad, .. } = taking;
         drop(progress);
         for bad in &bad {
             context.out.alert(bad);
@@ -131,7 +132,7 @@ impl Record {
 
     /// Records a last line without a newline. If a signal cut it off, it is a remark in envelopes and is dropped
     /// otherwise.
-    fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking) -> Result<(), Failure> {
+    fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut EventSink) -> Result<(), Failure> {
         let bytes = input.rest.len() + input.passed;
         if bytes == 0 {
             return Ok(());
@@ -178,7 +179,7 @@ impl Record {
 }
 
 /// Passes events to the recording and shows the progress.
-struct Taking {
+struct EventSink {
     recording: Recording,
     bytes: u64,
     /// First bad lines, up to `BAD_LINES_MAX`.
@@ -186,7 +187,7 @@ struct Taking {
     progress: Progress,
 }
 
-impl Taking {
+impl EventSink {
     fn event(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.bytes += line.len() as u64 + 1;
         if let Some(bad) = self.recording.event(line)? {
@@ -234,7 +235,7 @@ impl Input {
     }
 
     /// Reads until the end of stdin or a signal. After a signal, reads only the input that is already available.
-    fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut Taking) -> Result<(), Failure> {
+    fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut EventSink) -> Result<(), Failure> {
         let mut buffer = vec![0; READ_BYTES];
         // After a signal, read no more than a pipe holds: a writer that does not stop must not block the end.
         let mut drained = 0;
@@ -272,7 +273,7 @@ impl Input {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], taking: &mut Taking) -> Result<(), Failure> {
+    fn take(&mut self, bytes: &[u8], taking: &mut EventSink) -> Result<(), Failure> {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
             let is_whole = pieces.peek().is_some();
@@ -293,7 +294,7 @@ impl Input {
     }
 
     /// Records the line whose last byte was read.
-    fn end_line(&mut self, taking: &mut Taking) -> Result<(), Failure> {
+    fn end_line(&mut self, taking: &mut EventSink) -> Result<(), Failure> {
         let (line, passed) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.passed));
         if passed > 0 {
             taking.too_long(passed, self.line_bytes_max);

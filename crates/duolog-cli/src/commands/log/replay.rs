@@ -7,7 +7,7 @@ use clap::Args;
 use duolog::limits::Limits;
 use duolog::log::{self, Dialect, Entry, Foreign, ReadFrom, ReplayDetail, Replayable};
 
-use super::told::{Depth, Find, Teller};
+use super::conversation::{ConversationPrinter, DetailArgs, Find};
 use super::{Context, Printer, cursor_of};
 use crate::args::{self, Start, Which};
 use crate::failure::{CommandResult, Ended};
@@ -53,7 +53,7 @@ pub struct Replay {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
     file: Option<PathBuf>,
     #[command(flatten)]
-    depth: Depth,
+    depth: DetailArgs,
     /// Number of turns from the end of the log
     #[arg(long, value_name = "N")]
     last: Option<usize>,
@@ -110,7 +110,7 @@ impl Replay {
 
 /// Draws the whole conversation of a log, without the single steps.
 pub(in super::super) fn redraw(context: &mut Context<'_>, log: &dyn Replayable) -> CommandResult {
-    let depth = Depth { verbose: false, full: false };
+    let depth = DetailArgs { verbose: false, full: false };
     draw(context, log, log.dialect()?, ReadFrom::Start, &depth, None)
 }
 
@@ -119,16 +119,16 @@ fn draw(
     log: &dyn Replayable,
     dialect: Option<Dialect>,
     from: ReadFrom,
-    depth: &Depth,
+    depth: &DetailArgs,
     find: Option<Find<'_>>,
 ) -> CommandResult {
     let replay = log::Replay::new(dialect, depth.view(ReplayDetail::Conversation));
     let replay = if from == ReadFrom::Start { replay } else { replay.from_within() };
-    let mut teller = Teller::new(replay, depth.detail());
+    let mut conversation = ConversationPrinter::new(replay, depth.detail());
     if let Some(find) = find.filter(|_| depth.full) {
-        teller = teller.finding(find);
+        conversation = conversation.finding(find);
     }
-    let mut printer = Printer::telling(context.out, teller);
+    let mut printer = Printer::conversation(context.out, conversation);
     let mut result = Ok(());
     log.entries(from, &mut |entry: Entry<'_>| {
         result = printer.print(entry);

@@ -94,7 +94,7 @@ pub struct Search {
 const LONG_BYTES: u64 = 8 << 20;
 
 /// Names of sessions by id.
-type Names = HashMap<SessionId, Called>;
+type Names = HashMap<SessionId, SessionName>;
 
 impl Search {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
@@ -231,7 +231,7 @@ fn tell_rebuilt(out: &mut Out, made: &Indexed) -> CommandResult {
 }
 
 /// Name of a session.
-struct Called {
+struct SessionName {
     name: Option<String>,
     /// True if the name is a thread name, which is enough to find the session.
     is_thread: bool,
@@ -247,7 +247,7 @@ fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
         match store.sessions().get(&hit.session) {
             Ok(session) => {
                 let is_thread = session.user_id.is_none();
-                names.insert(hit.session.clone(), Called { name: session.name, is_thread });
+                names.insert(hit.session.clone(), SessionName { name: session.name, is_thread });
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),

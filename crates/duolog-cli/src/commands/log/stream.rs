@@ -9,8 +9,8 @@ use duolog::limits::Limits;
 use duolog::log::{self, Notice, Progress, ReplayDetail, Source, Streamed};
 use duolog_wire as wire;
 
-use super::told::{Depth, Voice, label};
-use super::{Context, DAMAGE_TOLD};
+use super::conversation::{ConversationOutput, DetailArgs, label};
+use super::{Context, DAMAGE_SHOWN_MAX};
 use crate::args;
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
@@ -52,7 +52,7 @@ pub struct Stream {
     logs_dir: Option<PathBuf>,
     /// Start position in existing sessions
     #[arg(long, value_name = "WHERE", default_value = "start")]
-    from: From,
+    from: StartAt,
     /// Number of lines from the end of each session
     #[arg(long, value_name = "N", conflicts_with = "from")]
     last: Option<u64>,
@@ -63,12 +63,12 @@ pub struct Stream {
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
-    depth: Depth,
+    depth: DetailArgs,
 }
 
 /// Start of the stream in existing sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum From {
+enum StartAt {
     /// At the first line
     Start,
     /// After the last line
@@ -82,8 +82,8 @@ impl Stream {
         let view = self.depth.view(ReplayDetail::Live);
         let start = match (self.last, self.from) {
             (Some(count), _) => log::Start::Last(count),
-            (None, From::Start) => log::Start::All,
-            (None, From::End) => log::Start::New,
+            (None, StartAt::Start) => log::Start::All,
+            (None, StartAt::End) => log::Start::New,
         };
         if let Some(directory) = &self.logs_dir {
             // A directory is read without a home and its configuration.
@@ -91,17 +91,22 @@ impl Stream {
             let directory = args::here()?.join(directory);
             let stream = log::Stream::of_directory(&directory, start, view, &limits)?;
             let directory = directory.display().to_string();
-            return self.show(context.out, stream, &ending, &Place { store: None, directory, limits });
+            return self.show(context.out, stream, &ending, &FollowedDirectory { store: None, directory, limits });
         }
         let Some(store) = self.wait_for_home(context, &ending)? else { return Ok(Ended::Done) };
         let directory = store.home().state.join("sessions").display().to_string();
         let limits = context.config()?.limits();
-        self.show(context.out, store.stream(start, view)?, &ending, &Place { store: Some(&store), directory, limits })
+        self.show(
+            context.out,
+            store.stream(start, view)?,
+            &ending,
+            &FollowedDirectory { store: Some(&store), directory, limits },
+        )
     }
 
     /// Waits until the store exists and opens it. `None` if the command is stopped first.
     fn wait_for_home(&self, context: &Context<'_>, ending: &Ending) -> Result<Option<Store>, Failure> {
-        let mut is_told = false;
+        let mut is_noted = false;
         while !ending.has_come() {
             if self.no_wait || self.no_follow {
                 return context.open_to_read().map(Some);
@@ -109,7 +114,7 @@ impl Stream {
             if let Some(store) = context.open_if_there()? {
                 return Ok(Some(store));
             }
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut is_noted, true) {
                 context.out.note("there is no home yet; waiting for its first session (press Ctrl-C to stop)");
             }
             ending.wait(HOME_PACE);
@@ -117,10 +122,21 @@ impl Stream {
         Ok(None)
     }
 
-    fn show(&self, out: &mut Out, mut stream: log::Stream, ending: &Ending, place: &Place<'_>) -> CommandResult {
+    fn show(
+        &self,
+        out: &mut Out,
+        mut stream: log::Stream,
+        ending: &Ending,
+        place: &FollowedDirectory<'_>,
+    ) -> CommandResult {
         ending.rings(stream.bell());
-        let mut shown =
-            Showing { stream: self, place, voice: Voice::new(self.depth.detail()), damaged: 0, is_lost: false };
+        let mut shown = StreamPrinter {
+            stream: self,
+            place,
+            conversation: ConversationOutput::new(self.depth.detail()),
+            damaged: 0,
+            is_lost: false,
+        };
         let mut held_since = None;
         let mut ended = Ended::Done;
         while !ending.has_come() {
@@ -155,7 +171,7 @@ impl Stream {
 }
 
 /// Directory that is followed.
-struct Place<'s> {
+struct FollowedDirectory<'s> {
     /// Store with the whole texts; `None` if the directory is not a home.
     store: Option<&'s Store>,
     directory: String,
@@ -163,24 +179,24 @@ struct Place<'s> {
 }
 
 /// Prints the items and notices of a stream.
-struct Showing<'s> {
+struct StreamPrinter<'s> {
     stream: &'s Stream,
-    place: &'s Place<'s>,
-    voice: Voice,
+    place: &'s FollowedDirectory<'s>,
+    conversation: ConversationOutput,
     damaged: u64,
     is_lost: bool,
 }
 
-impl Showing<'_> {
+impl StreamPrinter<'_> {
     fn piece(&mut self, out: &mut Out, streamed: Streamed<'_>) -> Result<(), Failure> {
         match streamed {
-            Streamed::Told { source, told } => {
+            Streamed::Told { source, told: event } => {
                 let log = self.place.store.zip(source.session.as_ref()).map(|(store, session)| store.log(session));
                 let full = |reference: &str| match &log {
                     Some(log) => log.full(reference),
                     None => Ok(log::Full::Elsewhere),
                 };
-                self.voice.tell_of(out, source, told, self.stream.depth.full.then_some(&full))
+                self.conversation.print_with_source(out, source, event, self.stream.depth.full.then_some(&full))
             }
             Streamed::Notice { source: Some(source), notice } => self.notice(out, source, &notice),
             Streamed::Notice { source: None, .. } => self.missing(out),
@@ -209,9 +225,9 @@ impl Showing<'_> {
             Notice::Missing => return self.missing(out),
         };
         // Text output reports the first damaged places and a total at the end; JSON output reports each.
-        let is_told = !matches!(notice, Notice::Damaged { .. }) || self.damaged <= DAMAGE_TOLD;
+        let is_printed = !matches!(notice, Notice::Damaged { .. }) || self.damaged <= DAMAGE_SHOWN_MAX;
         let shape = wire::Sourced { source: source.into(), entry };
-        out.notice(&shape, is_told.then_some(&*text))
+        out.notice(&shape, is_printed.then_some(&*text))
     }
 
     fn missing(&mut self, out: &mut Out) -> Result<(), Failure> {
@@ -236,8 +252,8 @@ impl Showing<'_> {
         if self.damaged > 0 {
             out.alert(format_args!("{} skipped", figures::things(self.damaged, "damaged place")));
         }
-        if self.voice.lost > 0 {
-            let texts = figures::things(self.voice.lost, "whole text");
+        if self.conversation.lost > 0 {
+            let texts = figures::things(self.conversation.lost, "whole text");
             out.alert(format_args!("{texts} missing or damaged"));
             return Ok(Ended::Damaged);
         }

@@ -103,19 +103,19 @@ impl History {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let mut run = store.runs().summary(&store.runs().resolve(&self.run)?)?;
-        let (mut told, complete, lost_bytes) = loop {
-            let told = read(&store, &run)?;
+        let (mut entries, complete, lost_bytes) = loop {
+            let entries = read(&store, &run)?;
             // The log is compared with the row, so both must have the same status.
             let now = store.runs().summary(&run.id)?;
             if now.status == run.status {
-                break told;
+                break entries;
             }
             run = now;
         };
         let fence = store.runs().get(&run.id)?.fence.0;
-        let left_out = leave_out(&mut told, run.status.as_str(), fence);
-        let more = told.len().saturating_sub(self.limit as usize);
-        let history = told.split_off(more);
+        let left_out = leave_out(&mut entries, run.status.as_str(), fence);
+        let more = entries.len().saturating_sub(self.limit as usize);
+        let history = entries.split_off(more);
         let complete = complete && more == 0 && left_out == 0;
         let shape = wire::RunHistory {
             history: history.iter().map(wire::RunChange::from).collect(),
@@ -149,10 +149,12 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool
     let read = store.log(&session).read(ReadFrom::Start, |entry| {
         match entry {
             // Only lines about this run are decoded.
-            Entry::Line(line) if is_told(line.bytes, run.id.as_str()) => match serde_json::from_slice(line.bytes) {
-                Ok(change) => history.push_back(change),
-                Err(_) => complete = false,
-            },
+            Entry::Line(line) if is_about_run(line.bytes, run.id.as_str()) => {
+                match serde_json::from_slice(line.bytes) {
+                    Ok(change) => history.push_back(change),
+                    Err(_) => complete = false,
+                }
+            }
             Entry::Line(_) => return ControlFlow::Continue(()),
             Entry::Damaged { .. } => complete = false,
             Entry::Lost(Loss { bytes, .. }) | Entry::LostEarlier(RecordedLoss { bytes }) => {
@@ -181,16 +183,17 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool
 ///
 /// Going back from the current status, the status of each entry must be the previous status of the entry after it. A
 /// run starts once, no entry is repeated, and fences increase.
-fn leave_out(told: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usize {
-    let (count, mut status) = (told.len(), status.to_owned());
-    let (mut all, mut known) = (std::mem::take(told), HashSet::new());
+fn leave_out(entries: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usize {
+    let (count, mut status) = (entries.len(), status.to_owned());
+    let (mut all, mut known) = (std::mem::take(entries), HashSet::new());
     // Two lines with the same fields and different uuids are one change.
     all.retain(|change| known.insert(change.clone()));
     let is_start = |change: &HistoryEntry| change.event.as_deref() == Some("start");
     let first_start = all.iter().position(is_start);
     let mut fence = fence.saturating_add(1);
     for (at, change) in all.into_iter().enumerate().rev() {
-        let is_again = is_start(&change) && first_start != Some(at) || change.fence.is_some_and(|told| told >= fence);
+        let is_again =
+            is_start(&change) && first_start != Some(at) || change.fence.is_some_and(|stated| stated >= fence);
         if is_again || change.status.as_deref() != Some(&*status) {
             continue;
         }
@@ -198,15 +201,16 @@ fn leave_out(told: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usi
         if let Some(previous) = &change.previous_status {
             status.clone_from(previous);
         }
-        told.push_front(change);
+        entries.push_front(change);
     }
-    count - told.len()
+    count - entries.len()
 }
 
 /// Returns true if a line is about this run.
-fn is_told(line: &[u8], run: &str) -> bool {
+fn is_about_run(line: &[u8], run: &str) -> bool {
     let may_be = line.windows(SUBTYPE.len()).any(|bytes| bytes == SUBTYPE.as_bytes());
-    may_be && serde_json::from_slice::<HistoryLine>(line).is_ok_and(|told| told.subtype == SUBTYPE && told.run == run)
+    may_be
+        && serde_json::from_slice::<HistoryLine>(line).is_ok_and(|entry| entry.subtype == SUBTYPE && entry.run == run)
 }
 
 fn table(history: &VecDeque<HistoryEntry>) -> Table {

@@ -49,7 +49,7 @@ pub struct List {
     page: args::Paging,
     /// Filter by status; may be given more than once [default: all]
     #[arg(long, value_parser = PossibleValuesParser::new(words()).map(|word| statuses_of(&word)))]
-    status: Vec<Wanted>,
+    status: Vec<StatusFilter>,
     /// Filter by workflow name
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
@@ -72,15 +72,16 @@ pub struct List {
 
 /// The statuses that a --status value stands for.
 #[derive(Clone, Debug)]
-struct Wanted(Vec<RunStatus>);
+struct StatusFilter(Vec<RunStatus>);
 
 fn words() -> impl Iterator<Item = &'static str> {
     RunStatus::ALL.iter().map(|status| status.as_str()).chain([ACTIVE])
 }
 
-fn statuses_of(word: &str) -> Wanted {
-    let is_meant = |status: &RunStatus| if word == ACTIVE { !status.is_terminal() } else { status.as_str() == word };
-    Wanted(RunStatus::ALL.iter().copied().filter(is_meant).collect())
+fn statuses_of(word: &str) -> StatusFilter {
+    let matches_word =
+        |status: &RunStatus| if word == ACTIVE { !status.is_terminal() } else { status.as_str() == word };
+    StatusFilter(RunStatus::ALL.iter().copied().filter(matches_word).collect())
 }
 
 fn order(word: &str) -> RunOrder {

@@ -233,10 +233,10 @@ fn answer_turned(context: &mut Context<'_>, turned: &StatusChange) -> CommandRes
 }
 
 /// Confirms a write that does not change the status of a run.
-fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> CommandResult {
+fn answer_run(context: &mut Context<'_>, run: &RunSummary, note: &str) -> CommandResult {
     context
         .out
-        .confirm(&wire::RunAnswer { run: run.into() }, |text| text.line(format_args!("run {}: {said}", run.id)))?;
+        .confirm(&wire::RunAnswer { run: run.into() }, |text| text.line(format_args!("run {}: {note}", run.id)))?;
     Ok(Ended::Done)
 }
 

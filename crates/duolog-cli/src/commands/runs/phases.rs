@@ -10,7 +10,7 @@ use crate::out::{Text, Tone};
 
 /// The status of a phase as text; sign and tone repeat the word.
 #[derive(Clone, Copy)]
-pub(super) struct Stands {
+pub(super) struct PhaseLabel {
     sign: &'static str,
     word: &'static str,
     pub(super) tone: Tone,
@@ -19,17 +19,17 @@ pub(super) struct Stands {
 /// The pseudo-phase of a run that waits at a gate.
 const WAITING: &str = "waiting_approval";
 
-const DONE: Stands = Stands { sign: "✓", word: "done", tone: Tone::Good };
-const RUNNING: Stands = Stands { sign: "▶", word: "running", tone: Tone::Worth };
-const FAILED: Stands = Stands { sign: "✗", word: "failed", tone: Tone::Bad };
-const SKIPPED: Stands = Stands { sign: "–", word: "skipped", tone: Tone::Faint };
-const DEFERRED: Stands = Stands { sign: "…", word: "deferred", tone: Tone::Worth };
-const ENTERED: Stands = Stands { sign: "·", word: "entered", tone: Tone::Faint };
+const DONE: PhaseLabel = PhaseLabel { sign: "✓", word: "done", tone: Tone::Good };
+const RUNNING: PhaseLabel = PhaseLabel { sign: "▶", word: "running", tone: Tone::Worth };
+const FAILED: PhaseLabel = PhaseLabel { sign: "✗", word: "failed", tone: Tone::Bad };
+const SKIPPED: PhaseLabel = PhaseLabel { sign: "–", word: "skipped", tone: Tone::Faint };
+const DEFERRED: PhaseLabel = PhaseLabel { sign: "…", word: "deferred", tone: Tone::Worth };
+const ENTERED: PhaseLabel = PhaseLabel { sign: "·", word: "entered", tone: Tone::Faint };
 
 /// A phase to print.
 struct Phase {
     name: String,
-    stands: Stands,
+    stands: PhaseLabel,
     executions: usize,
     /// The error of the last execution that failed.
     error: Option<String>,
@@ -59,7 +59,7 @@ pub(super) fn draw(text: &mut Text, run: &Run, executions: &[Execution]) {
     }
     text.line("");
     let width = phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or_default();
-    for Phase { name, stands: Stands { sign, word, tone }, executions, error } in phases {
+    for Phase { name, stands: PhaseLabel { sign, word, tone }, executions, error } in phases {
         let word = text.tone(tone, &format!("{sign} {word:<8}"));
         let times = if executions > 1 { format!("executed {executions} times") } else { String::new() };
         text.line(format!("{word} {name:<width$}  {times}").trim_end());
@@ -112,7 +112,7 @@ fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
 }
 
 /// Returns the phase status for the outcome of an execution.
-pub(super) fn stands(how: How) -> Stands {
+pub(super) fn stands(how: How) -> PhaseLabel {
     match how {
         How::Succeeded => DONE,
         How::Failed => FAILED,

@@ -61,12 +61,12 @@ fn table(runs: &[CronRun], now: Timestamp) -> Table {
     ])
     .dropping(&["STARTED_AT", "DETAIL"]);
     for run in runs {
-        let told = run.error.as_ref().or(run.detail.as_ref()).or(run.workflow_run_id.as_ref());
+        let detail = run.error.as_ref().or(run.detail.as_ref()).or(run.workflow_run_id.as_ref());
         table.row(vec![
             run.name.clone(),
             run.due_at.to_string(),
             run.standing.to_string(),
-            told.map(|told| told.replace(['\n', '\r'], " ")).unwrap_or_default(),
+            detail.map(|detail| detail.replace(['\n', '\r'], " ")).unwrap_or_default(),
             figures::age(run.started_at, now),
         ]);
         table.tone(2, tone(run.standing));

@@ -75,8 +75,8 @@ fn draw(text: &mut Text, schedule: &Schedule) {
     }
     if let Some(run) = &schedule.latest {
         let standing = text.tone(tone(run.standing), run.standing.as_str());
-        let told = run.error.as_ref().or(run.detail.as_ref()).map(|told| format!(": {told}")).unwrap_or_default();
-        text.field("latest", format_args!("{} {standing}{told}", run.due_at));
+        let detail = run.error.as_ref().or(run.detail.as_ref()).map(|detail| format!(": {detail}")).unwrap_or_default();
+        text.field("latest", format_args!("{} {standing}{detail}", run.due_at));
     }
     if schedule.failures > 0 {
         let failures = figures::things(u64::from(schedule.failures), "firing");

@@ -65,10 +65,10 @@ impl Tick {
             for one in &ticked.fired {
                 let outcome = one.outcome.outcome;
                 let tone = if outcome == CronOutcome::Failed { Tone::Bad } else { Tone::Good };
-                let told = one.outcome.error.as_ref().or(one.outcome.detail.as_ref());
-                let told = told.map(|told| format!(": {told}")).unwrap_or_default();
+                let detail = one.outcome.error.as_ref().or(one.outcome.detail.as_ref());
+                let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
                 let outcome = text.tone(tone, outcome.as_str());
-                text.line(format_args!("{}  {}  {outcome}{told}", one.due.name, one.due.due_at));
+                text.line(format_args!("{}  {}  {outcome}{detail}", one.due.name, one.due.due_at));
             }
         })?;
         if ticked.fired.is_empty() && error.is_none() {

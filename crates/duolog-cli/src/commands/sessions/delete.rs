@@ -78,7 +78,7 @@ impl Part {
 }
 
 /// Contents of a session in the state and in the log.
-struct Held {
+struct SessionContents {
     id: String,
     name: Option<String>,
     bytes: u64,
@@ -99,7 +99,7 @@ impl Delete {
         let store = context.open_to_write()?;
         // A retry with the same operation id does not find the session that the first call deleted.
         let held = match store.sessions().resolve_whole(&reference) {
-            Ok(session) => Some((session.id.clone(), Held::of(&store, &session, part)?)),
+            Ok(session) => Some((session.id.clone(), SessionContents::of(&store, &session, part)?)),
             Err(Error::NotFound(NotFound::Session(_))) if self.yes => None,
             Err(error) => return Err(error.into()),
         };
@@ -108,13 +108,13 @@ impl Delete {
         {
             context
                 .out
-                .answer(&held.answer(part, false), |text| text.line(format_args!("kept {}", held.told(part))))?;
+                .answer(&held.answer(part, false), |text| text.line(format_args!("kept {}", held.describe(part))))?;
             context.close(store);
             return Ok(Ended::No);
         }
         let deleted = delete(&store, self.operation, reference, part, held.map(|(id, _)| id))?;
         context.out.answer(&deleted.answer(part, true), |text| {
-            text.line(format_args!("deleted {}", deleted.told(part)));
+            text.line(format_args!("deleted {}", deleted.describe(part)));
         })?;
         context.close(store);
         Ok(Ended::Done)
@@ -163,30 +163,30 @@ fn delete(
     reference: SessionRef,
     part: Part,
     shown: Option<SessionId>,
-) -> Result<Held, Failure> {
+) -> Result<SessionContents, Failure> {
     let (actor, mut sessions) = (actor(None), operation.sessions(store));
     if let Some(session) = shown {
         // Delete the session that was shown: the reference may name another session by now.
         sessions = sessions.resolved_to(&session);
     }
     Ok(match part {
-        Part::All => Held::from(sessions.delete(reference)?),
-        Part::Context => Held::from(sessions.delete_context(reference, actor.as_deref())?),
+        Part::All => SessionContents::from(sessions.delete(reference)?),
+        Part::Context => SessionContents::from(sessions.delete_context(reference, actor.as_deref())?),
         Part::Log => {
             let RemovedLog { id, name, bytes, .. } = sessions.delete_log(reference, actor.as_deref())?;
-            Held { id: id.to_string(), name, bytes, conversations: Conversations::default() }
+            SessionContents { id: id.to_string(), name, bytes, conversations: Conversations::default() }
         }
     })
 }
 
-impl From<DeletedSession> for Held {
+impl From<DeletedSession> for SessionContents {
     fn from(gone: DeletedSession) -> Self {
         let DeletedSession { id, name, bytes, conversations } = gone;
         Self { id: id.to_string(), name, bytes, conversations }
     }
 }
 
-impl Held {
+impl SessionContents {
     fn of(store: &Store, session: &Session, part: Part) -> Result<Self, Failure> {
         let bytes = if part == Part::Context { 0 } else { store.log(&session.id).end()?.0 };
         let all = store.sessions().conversations(&session.id)?;
@@ -206,7 +206,7 @@ impl Held {
     }
 
     /// Describes the parts in the state and in the log.
-    fn told(&self, part: Part) -> String {
+    fn describe(&self, part: Part) -> String {
         let called = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let Conversations { branches, messages } = self.conversations;
         let state = format!("{} and {}", figures::things(branches, "branch"), figures::things(messages, "message"));
@@ -221,8 +221,8 @@ impl Held {
 }
 
 /// Asks for confirmation. Returns an error if stdin is not a terminal.
-fn ask(context: &Context<'_>, held: &Held, part: Part) -> Result<bool, Failure> {
-    let what = held.told(part);
+fn ask(context: &Context<'_>, held: &SessionContents, part: Part) -> Result<bool, Failure> {
+    let what = held.describe(part);
     context.out.ask(&format!("delete {what}?")).ok_or_else(|| Failure::Given {
         message: format!("cannot delete {what}: stdin is not a terminal, so nobody can confirm"),
         hint: Some("add --yes".to_owned()),

@@ -64,7 +64,7 @@ pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
 }
 
 /// Returns the liveness of a process as shown to people: the words of the JSON field `liveness`.
-pub(super) const fn told(liveness: Liveness) -> &'static str {
+pub(super) const fn liveness_word(liveness: Liveness) -> &'static str {
     match liveness {
         Liveness::Alive => "alive",
         Liveness::Dead => "dead",

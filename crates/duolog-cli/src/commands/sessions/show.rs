@@ -92,7 +92,7 @@ impl Show {
             show(text, &session, now);
             if let Some(owner) = &owner {
                 let tone = if owner.liveness == Liveness::Dead { Tone::Bad } else { Tone::Good };
-                let is = text.tone(tone, run::told(owner.liveness));
+                let is = text.tone(tone, run::liveness_word(owner.liveness));
                 text.field("process", format_args!("{}: {is}  ({})", owner.pid, figures::age(owner.since, now)));
             }
             text.field("log", &log);

@@ -50,12 +50,12 @@ pub struct Similar {
     #[arg(long, default_value = "cosine")]
     metric: Metric,
     #[command(flatten)]
-    among: Among,
+    among: FilterArgs,
 }
 
 /// Filters for the messages to compare.
 #[derive(Args)]
-struct Among {
+struct FilterArgs {
     /// Filter by session: session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     session: Option<String>,
@@ -87,7 +87,7 @@ struct Among {
     until: Option<Timestamp>,
 }
 
-impl Among {
+impl FilterArgs {
     fn filter(self, context: &Context<'_>, store: &Store) -> Result<SimilarFilter, Failure> {
         let reference = self.session.map(SessionRef::Text).or(self.of_user.reference(context.config()?));
         let session = match reference {

@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog_wire::UsageByDay;
 
-use super::{Asked, CommandResult, Context, Report};
+use super::{CommandResult, Context, Report, ReportArgs};
 use crate::out::Column;
 
 const AFTER: &str = "\
@@ -31,7 +31,7 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Daily {
     #[command(flatten)]
-    asked: Asked,
+    asked: ReportArgs,
 }
 
 const REPORT: Report = Report { column: (Column::Word, "DAY"), name: false, none: "(no day)" };

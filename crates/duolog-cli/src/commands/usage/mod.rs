@@ -28,7 +28,7 @@ Usage {
 
 /// Filters and page of a report.
 #[derive(Args)]
-struct Asked {
+struct ReportArgs {
     /// First day of the range
     #[arg(long, value_name = "DAY")]
     since: Option<Day>,
@@ -66,14 +66,14 @@ impl Report {
     /// Runs a report and prints it; `T` is the JSON shape of a line.
     fn run<T: Listed + for<'a> From<&'a UsageLine>>(
         &self,
-        asked: Asked,
+        asked: ReportArgs,
         order: Option<PageOrder>,
         context: &mut Context<'_>,
         ask: impl FnOnce(&Store, &UsageFilter) -> duolog::Result<UsageReport>,
     ) -> CommandResult {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
-        let Asked { since, until, zone, user: user_id, limit, after, waiting } = asked;
+        let ReportArgs { since, until, zone, user: user_id, limit, after, waiting } = asked;
         let zone = zone.or_else(|| jiff::tz::TimeZone::system().iana_name().map(str::to_owned));
         let filter = UsageFilter { since, until, zone, user_id, limit, after, order, ..UsageFilter::default() };
         let report = match context.open_if_there()? {

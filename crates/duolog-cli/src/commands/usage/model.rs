@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog_wire::UsageByModel;
 
-use super::{Asked, CommandResult, Context, Report};
+use super::{CommandResult, Context, Report, ReportArgs};
 use crate::out::Column;
 
 const AFTER: &str = "\
@@ -29,7 +29,7 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Model {
     #[command(flatten)]
-    asked: Asked,
+    asked: ReportArgs,
 }
 
 const REPORT: Report = Report { column: (Column::Word, "MODEL"), name: false, none: "(no name)" };

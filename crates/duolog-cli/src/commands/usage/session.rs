@@ -4,7 +4,7 @@ use clap::Args;
 use duolog::PageOrder;
 use duolog_wire::UsageBySession;
 
-use super::{Asked, CommandResult, Context, Report};
+use super::{CommandResult, Context, Report, ReportArgs};
 use crate::args;
 use crate::out::Column;
 
@@ -34,7 +34,7 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Session {
     #[command(flatten)]
-    asked: Asked,
+    asked: ReportArgs,
     /// Sort order: last updated first, or last created first [default: updated]
     #[arg(long, value_parser = args::page_order("updated"))]
     order: Option<PageOrder>,

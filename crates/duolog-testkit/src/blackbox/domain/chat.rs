@@ -1,4 +1,4 @@
-//! The chats at one place: messages are kept once, whatever the platform delivers again.
+//! The chats of one person at one place: a message is stored once, however often the platform delivers it.
 
 use serde_json::Value;
 
@@ -7,24 +7,24 @@ use super::super::worker::Worker;
 use super::json::word;
 use super::linear::Object;
 
-/// A message: role, text and the id of the platform.
+/// A message: role, text and the platform's id.
 type Message = (String, String, Option<String>);
 
-/// The chats that one person had at one place.
+/// The chats of one person in one channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chats {
     platform: String,
     thread: bool,
-    /// Each with its messages and whether it is active; in the order of their first messages.
+    /// Each chat with its messages and whether it is active, in the order of their first messages.
     all: Vec<(Vec<Message>, bool)>,
-    /// Returns true if clocks jump: then a chat may end because it was silent.
+    /// True if clocks jump: then a chat may end because it was idle.
     jumps: bool,
 }
 
-/// What is done at the place.
+/// A change of the chats.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Keeps a message.
+    /// Adds a message.
     Add(Message),
     /// Ends the chat.
     Reset,
@@ -94,7 +94,7 @@ impl Chats {
 }
 
 impl Worker {
-    /// One step with the own chats.
+    /// Runs one step with this worker's chats.
     pub fn chat_step(&mut self) {
         let chats = self.owned.chat.take().filter(|chats| chats.all.len() < 6);
         let chats = chats.unwrap_or_else(|| Chats {
@@ -127,12 +127,12 @@ impl Worker {
     }
 
     fn read_chats(&mut self, known: &Chats) -> Option<Chats> {
-        let listed = self.run_calmly(&Call::new(&["chats", "list", "--platform", &known.platform, "--limit", "200"]));
+        let listed = self.run_clean(&Call::new(&["chats", "list", "--platform", &known.platform, "--limit", "200"]));
         let answer = listed.ran.answer().filter(|_| listed.ran.code == Some(0))?;
         let mut chats = Chats { all: Vec::new(), ..known.clone() };
         for chat in answer["chats"].as_array()? {
             let id = word(chat, "id");
-            let history = self.run_calmly(&Call::new(&["chats", "history", &id, "--limit", "200"]));
+            let history = self.run_clean(&Call::new(&["chats", "history", &id, "--limit", "200"]));
             let history = history.ran.answer()?;
             let messages = history["messages"].as_array()?.iter();
             let messages: Vec<Message> = messages
@@ -142,7 +142,7 @@ impl Worker {
                 .collect();
             if chat["message_count"].as_u64() != Some(messages.len() as u64) {
                 let what = format!("{id} counts {} messages and has {}", chat["message_count"], messages.len());
-                self.violation("there once", what, &listed, Some(&known.platform));
+                self.violation("present once", what, &listed, Some(&known.platform));
             }
             self.exists("chats", &id);
             chats.all.push((messages, chat["active"] == true));

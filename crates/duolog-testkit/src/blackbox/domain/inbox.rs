@@ -1,4 +1,4 @@
-//! An inbox: what was sent is there once, for every reader, whatever its session is called by now.
+//! An inbox: a sent message is there once for every reader, also after its session was renamed.
 
 use serde_json::Value;
 
@@ -6,27 +6,27 @@ use super::super::command::Call;
 use super::super::worker::Worker;
 use super::json::{elements, member, members};
 use super::linear::Object;
-use super::run::MadeId;
+use super::run::GeneratedId;
 
-/// An inbox of a session, and the conversation of that session, which sends to itself.
+/// The inbox of a session, and the conversation of that session, which sends to itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inbox {
     /// The session.
     session: String,
-    /// What it is called.
+    /// Its name.
     title: String,
-    /// All messages in their order: content and id.
-    messages: Vec<(String, MadeId)>,
-    /// How many of the first the reader has acknowledged.
+    /// All messages in order: content and id.
+    messages: Vec<(String, GeneratedId)>,
+    /// The number of messages that the reader has acknowledged.
     acknowledged: usize,
     /// The items of the conversation.
     items: Vec<String>,
 }
 
-/// What is done to it.
+/// A change of the inbox.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Sends a message, with an id or not, to the id or the name of the session, from it or from nobody.
+    /// Sends a message to the id or the name of the session, with or without an id and a sender.
     Send { id: Option<String>, content: String, by_name: bool, from: bool },
     /// Acknowledges the next messages.
     Ack { limit: usize },
@@ -64,13 +64,13 @@ impl Object for Inbox {
             Command::Send { id, content, from, .. } => {
                 let known = id.as_ref().and_then(|id| self.messages.iter().find(|(_, known)| known.0 == *id));
                 match known {
-                    // The same once more is nothing; something else under the same id is refused.
+                    // A repeated message changes nothing; other content with the same id is refused.
                     Some((before, _)) if before == content => return vec![next],
                     Some(_) => return Vec::new(),
                     None => {}
                 }
-                let told = answer.map(|answer| answer["message_id"].as_str().unwrap_or_default().to_owned());
-                next.messages.push((content.clone(), MadeId(id.clone().or(told).unwrap_or_default())));
+                let generated = answer.map(|answer| answer["message_id"].as_str().unwrap_or_default().to_owned());
+                next.messages.push((content.clone(), GeneratedId(id.clone().or(generated).unwrap_or_default())));
                 if *from {
                     next.items.push(content.clone());
                 }
@@ -81,8 +81,8 @@ impl Object for Inbox {
                     next.acknowledged = all;
                     return vec![next];
                 };
-                // Delivery is at least once: two readers at a time may be shown the same, and each acknowledges what it
-                // was shown. Nobody passes over a message.
+                // Delivery is at least once: two concurrent readers may get the same messages, and each acknowledges
+                // those that it got. No message is skipped.
                 let place = |id: &str| self.messages.iter().position(|(_, known)| known.0 == id);
                 let last = shown.last().map(|last| place(last["id"].as_str().unwrap_or_default()));
                 let end = match last {
@@ -94,7 +94,7 @@ impl Object for Inbox {
                     return Vec::new();
                 }
                 next.acknowledged = self.acknowledged.max(end);
-                // A command that is killed after it printed has shown its messages and not acknowledged them.
+                // A command that is killed after its output has shown messages without acknowledging them.
                 return vec![next, self.clone()];
             }
             Command::Rename { title } => next.title.clone_from(title),
@@ -104,13 +104,13 @@ impl Object for Inbox {
 }
 
 impl Worker {
-    /// One step with the own inbox.
+    /// Runs one step with this worker's inbox.
     pub fn inbox_step(&mut self) {
         let inbox = match self.owned.inbox.take() {
             Some(inbox) if inbox.messages.len() < 14 => inbox,
             _ => {
                 let (session, title) = (self.unique("mail"), self.unique("title"));
-                let made = self.run_calmly(&Call::new(&["sessions", "new", "--id", &session, "--name", &title]));
+                let made = self.run_clean(&Call::new(&["sessions", "new", "--id", &session, "--name", &title]));
                 if made.ran.code != Some(0) {
                     return;
                 }
@@ -145,29 +145,29 @@ impl Worker {
 
     fn read_inbox(&mut self, known: &Inbox) -> Option<Inbox> {
         let session = known.session.clone();
-        let shown = self.run_calmly(&Call::new(&["sessions", "show", &session]));
+        let shown = self.run_clean(&Call::new(&["sessions", "show", &session]));
         let title = shown.ran.answer()?["session"]["name"].as_str().unwrap_or_default().to_owned();
         let messages = self.messages(&session, "witness")?;
         let unread = self.messages(&session, &session)?.len();
         let by_name = self.messages(&title, "witness")?;
         if by_name != messages {
             let what = format!("by its id {session} has {} messages, by its name {}", messages.len(), by_name.len());
-            self.violation("one inbox, whatever it is called", what, &shown, Some(&session));
+            self.violation("one inbox by id and by name", what, &shown, Some(&session));
         }
-        let done = self.run_calmly(&Call::new(&["sessions", "items", &session, "--full"]));
+        let done = self.run_clean(&Call::new(&["sessions", "items", &session, "--full"]));
         let items = member(&done.ran.text(), &["items"]).and_then(|text| elements(&text))?;
         let acknowledged = messages.len().saturating_sub(unread);
         Some(Inbox { session, title, messages, acknowledged, items })
     }
 
-    /// What a reader has not acknowledged.
-    fn messages(&mut self, recipient: &str, reader: &str) -> Option<Vec<(String, MadeId)>> {
-        let done = self.run_calmly(&Call::new(&["sessions", "inbox", recipient, "--reader", reader, "--limit", "200"]));
+    /// Returns the messages that a reader has not acknowledged.
+    fn messages(&mut self, recipient: &str, reader: &str) -> Option<Vec<(String, GeneratedId)>> {
+        let done = self.run_clean(&Call::new(&["sessions", "inbox", recipient, "--reader", reader, "--limit", "200"]));
         let messages = member(&done.ran.text(), &["messages"]).and_then(|text| elements(&text))?;
         let message = |text: &String| {
             let mut message = members(text)?;
             let id = message.remove("id")?.trim_matches('"').to_owned();
-            Some((message.remove("content")?, MadeId(id)))
+            Some((message.remove("content")?, GeneratedId(id)))
         };
         messages.iter().map(message).collect()
     }

@@ -1,4 +1,4 @@
-//! A conversation: its branches, their items and the summaries that stand for them.
+//! A conversation: its branches, their items and their summaries.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ const MAIN: &str = "";
 /// One branch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Branch {
-    /// Every item as it was given.
+    /// Every item, as it was added.
     items: Vec<String>,
     /// What the model is shown: summaries in place of items.
     shown: Vec<String>,
-    /// The summaries that hold, the last one last: text, and the item before which it ends. Only the model knows them.
+    /// The active summaries, oldest first: text, and the item before which it ends. No command shows them.
     summaries: Summaries,
 }
 
@@ -41,7 +41,7 @@ pub struct Conversation {
     operations: Operations,
 }
 
-/// What was added under an operation id. Only the model knows it.
+/// The items that were added with an operation id. No command shows them.
 #[derive(Clone, Debug, Default)]
 struct Operations(BTreeMap<String, (String, Vec<String>)>);
 
@@ -51,25 +51,25 @@ impl PartialEq for Operations {
     }
 }
 
-/// What is done to it.
+/// A change of the conversation.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Adds items, perhaps under an operation id.
+    /// Adds items, with or without an operation id.
     Add { branch: String, items: Vec<String>, operation: Option<String> },
-    /// Takes the last item off.
+    /// Removes the last item.
     Pop { branch: String },
-    /// Takes every item off.
+    /// Removes every item.
     Clear { branch: String },
-    /// Begins a branch.
+    /// Creates a branch.
     Fork { branch: String, at: usize, name: String },
-    /// Has a summary stand for the first items.
+    /// Replaces the first items by a summary.
     Compact { branch: String, to: usize, summary: String },
     /// Undoes the last summary.
     Undo { branch: String },
 }
 
 impl Branch {
-    /// Forgets the summaries of what is not there any more, and says what is shown.
+    /// Removes the summaries of removed items, and updates `shown`.
     fn settle(&mut self) {
         let length = self.items.len();
         self.summaries.0.retain(|(_, to)| *to <= length);
@@ -127,7 +127,7 @@ impl Object for Conversation {
                 let request = (name.clone(), items.clone());
                 if let Some(id) = operation {
                     match self.operations.0.get(id) {
-                        // The same once more is nothing; something else under the same id is refused.
+                        // A repeated request changes nothing; other content with the same id is refused.
                         Some(before) if *before == request => return vec![next],
                         Some(_) => return Vec::new(),
                         None => _ = next.operations.0.insert(id.clone(), request),
@@ -139,8 +139,8 @@ impl Object for Conversation {
             Command::Pop { .. } => {
                 let popped = branch.items.pop();
                 let mark = popped.as_ref().and_then(|item| super::json::lenient(item));
-                let told = answer.is_none_or(|answer| Some(&answer["item"]) == mark.as_ref());
-                popped.is_some() && told
+                let is_shown = answer.is_none_or(|answer| Some(&answer["item"]) == mark.as_ref());
+                popped.is_some() && is_shown
             }
             Command::Clear { .. } => {
                 let count = std::mem::take(&mut branch.items).len() as u64;
@@ -148,11 +148,11 @@ impl Object for Conversation {
             }
             Command::Fork { at, name, .. } => {
                 let mut forked = branch.clone();
-                let whole = *at <= forked.items.len() && !self.branches.contains_key(name);
+                let is_valid = *at <= forked.items.len() && !self.branches.contains_key(name);
                 forked.items.truncate(*at);
                 forked.settle();
                 next.branches.insert(name.clone(), forked);
-                whole
+                is_valid
             }
             Command::Compact { to, summary, .. } => {
                 let last = branch.summaries.0.last().map_or(0, |(_, to)| *to);
@@ -171,7 +171,7 @@ impl Object for Conversation {
 }
 
 impl Worker {
-    /// One step with the own conversation.
+    /// Runs one step with this worker's conversation.
     pub fn items_step(&mut self) {
         let kept = self.owned.conversation.take();
         let kept =
@@ -187,11 +187,11 @@ impl Worker {
     fn new_conversation(&mut self) -> Option<Conversation> {
         let session = self.unique("conv");
         let item = self.item();
-        self.run_calmly(&Call::new(&["sessions", "new", "--id", &session]));
-        let done = self.run_calmly(&Call::new(&["sessions", "add", "--session", &session, "--item", &item]));
+        self.run_clean(&Call::new(&["sessions", "new", "--id", &session]));
+        let done = self.run_clean(&Call::new(&["sessions", "add", "--session", &session, "--item", &item]));
         let branch = Branch { items: vec![item.clone()], shown: vec![item], ..Branch::default() };
         (done.ran.code == Some(0)).then(|| {
-            // Where the first command was refused, the second made a session of that name with another id.
+            // If the first command was refused, the second created a session of that name with another id.
             let id = done.ran.answer().and_then(|answer| Some(answer["session_id"].as_str()?.to_owned()));
             self.exists("sessions", id.as_deref().unwrap_or(&session));
             Conversation { session, branches: [(MAIN.to_owned(), branch)].into(), ..Conversation::default() }
@@ -217,7 +217,7 @@ impl Worker {
             0..4 => Command::Pop { branch },
             4 => Command::Clear { branch },
             5..7 => {
-                // A name that another process wants at once, one that a branch has, or a new one.
+                // A name that another process uses at the same time, one that a branch has, or a new one.
                 let name = match self.below(4) {
                     0 => again.replacen("again", "branch", 1),
                     1 => names[self.below(names.len())].clone(),
@@ -254,14 +254,14 @@ impl Worker {
 
     fn read_conversation(&mut self, known: &Conversation) -> Option<Conversation> {
         let session = known.session.clone();
-        let listed = self.run_calmly(&Call::new(&["sessions", "branches", &session]));
+        let listed = self.run_clean(&Call::new(&["sessions", "branches", &session]));
         let answer = listed.ran.answer().filter(|_| listed.ran.code == Some(0))?;
         let mut branches = BTreeMap::new();
         for row in answer["branches"].as_array()? {
             let (id, name) = (word(row, "id"), word(row, "name"));
             let mut items = |full: bool| {
                 let call = Call::new(&["sessions", "items", &session, "--branch", &id]);
-                let done = self.run_calmly(&if full { call.word("--full") } else { call });
+                let done = self.run_clean(&if full { call.word("--full") } else { call });
                 member(&done.ran.text(), &["items"]).and_then(|text| elements(&text))
             };
             let branch = Branch { items: items(true)?, shown: items(false)?, ..Branch::default() };

@@ -1,11 +1,11 @@
-//! JSON as it was printed: texts that serde cannot hold, such as a lone surrogate or 1e999, are compared as text.
+//! JSON as it was printed: values that serde cannot represent, such as a lone surrogate or 1e999, are compared as text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Reads a text as far as serde can hold it; what it cannot hold becomes a string with the text itself.
+/// Parses a text; a value that serde cannot represent becomes a string with its text.
 pub fn lenient(text: &str) -> Option<Value> {
     if let Ok(value) = serde_json::from_str(text) {
         return Some(value);
@@ -20,24 +20,24 @@ pub fn lenient(text: &str) -> Option<Value> {
     serde_json::from_str::<Box<RawValue>>(text).ok().map(|raw| Value::String(raw.get().to_owned()))
 }
 
-/// The members of an object as they were printed; `None` if the text is not an object.
+/// Returns the members of an object as they were printed; `None` if the text is not an object.
 pub fn members(text: &str) -> Option<BTreeMap<String, String>> {
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).ok()?;
     Some(members.into_iter().map(|(key, raw)| (key, raw.get().to_owned())).collect())
 }
 
-/// The elements of an array as they were printed.
+/// Returns the elements of an array as they were printed.
 pub fn elements(text: &str) -> Option<Vec<String>> {
     let elements: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
     Some(elements.into_iter().map(|raw| raw.get().to_owned()).collect())
 }
 
-/// A member of a member, as it was printed.
+/// Returns a nested member as it was printed.
 pub fn member(text: &str, path: &[&str]) -> Option<String> {
     path.iter().try_fold(text.to_owned(), |text, key| members(&text)?.remove(*key))
 }
 
-/// A text member, or an empty text.
+/// Returns a text member, or an empty text.
 pub fn word(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }

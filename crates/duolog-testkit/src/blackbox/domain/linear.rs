@@ -1,56 +1,57 @@
-//! One object against a sequential model: what several processes did at once must be explained by one order.
+//! Checks one object against a sequential model: some order must explain what several processes did at the same time.
 //!
-//! Every acknowledged command takes part in that order, a refused one never does, and a command with an unknown end may.
-//! The model of an object says what a command makes of it; what is read back must be the last state of such an order.
+//! Every acknowledged command is part of that order, a refused one is not, and one of unknown outcome may be. The model
+//! computes the effect of each command; the object, read back, must be the last state of such an order.
 
 use std::fmt::Debug;
 
 use serde_json::Value;
 
 use super::super::command::{Call, Outcome};
-use super::super::worker::{Done, Worker};
+use super::super::worker::{CommandRun, Worker};
 
-/// A state that the commands of one worker change and nobody else does.
+/// A state that only the commands of one worker change.
 pub trait Object: Clone + PartialEq + Debug {
-    /// What can be done to it.
+    /// A change of the object.
     type Command: Clone + Debug;
 
-    /// Returns true if the model knows what no command shows: a command with an unknown end makes that uncertain.
+    /// True if the model has state that no command shows: a command of unknown outcome makes that state uncertain.
     const HIDDEN: bool = false;
 
-    /// The command line.
+    /// Returns the command line.
     fn call(&self, command: &Self::Command) -> Call;
 
-    /// The states that the command may lead to, none if it cannot be acknowledged in this state. The answer is given if
-    /// there was one: a model may refuse an answer that does not fit.
+    /// Returns the states that the command may lead to; empty if it cannot be acknowledged in this state. `answer` is
+    /// the command's answer, if there was one: a model may reject an answer that does not fit.
     fn apply(&self, command: &Self::Command, answer: Option<&Value>) -> Vec<Self>;
 
-    /// What it is called in a report.
+    /// Returns the name for reports.
     fn name(&self) -> String;
 
-    /// What was read back, with what only the model knows.
+    /// Returns the object that was read back, with the hidden state of the model.
     #[must_use]
     fn with_known(self, _: &Self) -> Self {
         self
     }
 }
 
-/// A command that was tried.
-pub struct Tried<C> {
+/// A command that was run.
+pub struct Attempt<C> {
     /// The command.
     pub command: C,
-    /// What became of it.
-    pub done: Done,
+    /// Its result.
+    pub done: CommandRun,
 }
 
-impl<C> Tried<C> {
+impl<C> Attempt<C> {
     fn answer(&self) -> Option<Value> {
         self.done.ran.answer()
     }
 }
 
 impl Worker {
-    /// Runs commands at once, reads the object back and looks for an order that explains it. Returns what is there now.
+    /// Runs commands at the same time, reads the object back and looks for an order that explains it. Returns the
+    /// object.
     pub fn attempt<O: Object>(
         &mut self,
         before: &O,
@@ -60,12 +61,12 @@ impl Worker {
         let calls = commands.iter().map(|command| before.call(command)).collect();
         let done = self.volley(calls);
         let after = read(self);
-        let tried: Vec<Tried<O::Command>> =
-            commands.into_iter().zip(done).map(|(command, done)| Tried { command, done }).collect();
+        let tried: Vec<Attempt<O::Command>> =
+            commands.into_iter().zip(done).map(|(command, done)| Attempt { command, done }).collect();
         let Some(after) = after else {
-            if !self.round.ground.is_small() {
-                let what = format!("{} cannot be read", before.name());
-                self.violated("acknowledged is done", what, &tried, &before.name());
+            if !self.round.directory.is_small() {
+                let what = format!("cannot read {}", before.name());
+                self.violated("acknowledged changes take effect", what, &tried, &before.name());
             }
             return None;
         };
@@ -75,25 +76,25 @@ impl Worker {
         }
         let what = format!("{}\n{}", why(&tried), differences(before, &after));
         self.violated(rule(before, &tried), what, &tried, &before.name());
-        // The model knows nothing more of it: the next step begins with another object.
+        // The model cannot continue: the next step starts with another object.
         None
     }
 
-    fn violated<C>(&self, rule: &'static str, what: String, tried: &[Tried<C>], name: &str) {
+    fn violated<C>(&self, rule: &'static str, what: String, tried: &[Attempt<C>], name: &str) {
         let steps = tried.iter().map(|tried| tried.done.step).collect();
         let session = Some(name.to_owned());
         self.round.history.events().violations.push(super::super::history::Violation { rule, what, steps, session });
     }
 }
 
-fn why<C: Debug>(tried: &[Tried<C>]) -> String {
+fn why<C: Debug>(tried: &[Attempt<C>]) -> String {
     let mut words: Vec<String> =
         tried.iter().map(|tried| format!("{:?} of {:?}", tried.done.outcome(), tried.command)).collect();
-    words.insert(0, "no order explains what is there:".to_owned());
+    words.insert(0, "no order explains the state:".to_owned());
     words.join("\n      ")
 }
 
-/// What is there now and was not, and the other way round.
+/// Formats the lines that were added and removed.
 fn differences<O: Object>(before: &O, after: &O) -> String {
     let parts = |state: &O| format!("{state:#?}").lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
     let (before, after) = (parts(before), parts(after));
@@ -110,30 +111,31 @@ fn differences<O: Object>(before: &O, after: &O) -> String {
     if lines.is_empty() { "      nothing changed".to_owned() } else { lines.join("\n") }
 }
 
-/// The rule that is broken where nothing explains the state.
-fn rule<O: Object>(before: &O, tried: &[Tried<O::Command>]) -> &'static str {
-    let done = |tried: &&Tried<O::Command>| tried.done.outcome() == Outcome::Done;
+/// Returns the rule that is violated if no order explains the state.
+fn rule<O: Object>(before: &O, tried: &[Attempt<O::Command>]) -> &'static str {
+    let done = |tried: &&Attempt<O::Command>| tried.done.outcome() == Outcome::Done;
     match tried {
-        [] => "nobody else's data",
+        [] => "no unexplained change",
         [one] => match one.done.outcome() {
-            Outcome::Done if before.apply(&one.command, None).is_empty() => "what is wrong is refused",
-            Outcome::Done => "acknowledged is done",
-            Outcome::Refused => "refused changes nothing",
-            Outcome::Unknown => "all or none",
+            Outcome::Done if before.apply(&one.command, None).is_empty() => "invalid commands are refused",
+            Outcome::Done => "acknowledged changes take effect",
+            Outcome::Refused => "refused commands change nothing",
+            Outcome::Unknown => "all or nothing",
         },
-        many if many.iter().all(|tried| tried.done.outcome() == Outcome::Refused) => "refused changes nothing",
-        many if !many.iter().any(|tried| done(&tried)) => "all or none",
-        _ => "one after the other",
+        many if many.iter().all(|tried| tried.done.outcome() == Outcome::Refused) => "refused commands change nothing",
+        many if !many.iter().any(|tried| done(&tried)) => "all or nothing",
+        _ => "one order explains all answers",
     }
 }
 
-/// Looks for an order: depth first, every acknowledged command once, any of the unknown ones.
-pub fn explained<O: Object>(state: &O, tried: &[Tried<O::Command>], after: &O) -> Option<O> {
-    let open: Vec<&Tried<O::Command>> = tried.iter().filter(|tried| tried.done.outcome() != Outcome::Refused).collect();
+/// Searches depth first for an order with every acknowledged command once, and any of those of unknown outcome.
+pub fn explained<O: Object>(state: &O, tried: &[Attempt<O::Command>], after: &O) -> Option<O> {
+    let open: Vec<&Attempt<O::Command>> =
+        tried.iter().filter(|tried| tried.done.outcome() != Outcome::Refused).collect();
     search(state, &open, after)
 }
 
-fn search<O: Object>(state: &O, open: &[&Tried<O::Command>], after: &O) -> Option<O> {
+fn search<O: Object>(state: &O, open: &[&Attempt<O::Command>], after: &O) -> Option<O> {
     if open.iter().all(|tried| tried.done.outcome() == Outcome::Unknown) && state == after {
         return Some(state.clone());
     }

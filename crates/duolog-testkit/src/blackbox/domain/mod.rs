@@ -1,8 +1,8 @@
-//! What is not the log: runs and their gates, the queue, schedules, chats, inboxes and items.
+//! Everything but the log: runs and their gates, the queue, schedules, chats, inboxes and items.
 //!
-//! An object that only one worker changes is held against a sequential model ([`linear`]): the worker sends one command
-//! or a volley of several at once, and reads the object back through the binary. What all workers share (the number of
-//! running runs, the due times of schedules, the pages of lists) is held against rules of its own ([`shared`]).
+//! An object that only one worker changes is checked against a sequential model ([`linear`]): the worker runs one
+//! command, or several at the same time, and reads the object back through the binary. What all workers share (the
+//! number of running runs, the due times of schedules, the pages of lists) has its own rules ([`shared`]).
 
 mod chat;
 mod inbox;
@@ -22,7 +22,7 @@ mod tests;
 use super::Profile;
 use super::worker::Worker;
 
-/// A group of nouns that a profile aims at.
+/// A group of nouns for a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Runs and phases.
@@ -65,14 +65,14 @@ pub struct Owned {
     inbox: Option<inbox::Inbox>,
     chat: Option<chat::Chats>,
     overrides: Option<overrides::Override>,
-    /// Sessions whose logs tell of usage.
+    /// Sessions whose logs have usage.
     spending: Vec<String>,
 }
 
 impl Worker {
-    /// One step with the nouns of a group.
+    /// Runs one step with the nouns of a group.
     pub fn domain_step(&mut self, group: Group) {
-        // Where few runs may run at once everybody changes the queue, and no run is one worker's alone.
+        // With few run slots every worker changes the queue, and no run belongs to one worker.
         let few = self.round.slots < super::MANY_SLOTS;
         match group {
             Group::Runs | Group::Gates | Group::Queue if few => self.queue_step(),
@@ -87,17 +87,17 @@ impl Worker {
         }
     }
 
-    /// A group by chance.
+    /// Chooses a random group.
     pub fn choose_group(&mut self) -> Group {
         match self.round.profile {
-            // Somebody must write while others read.
+            // Some workers must write while others read.
             Profile::Only(Group::Pages) => [Group::Pages, Group::Runs, Group::Chats, Group::Items][self.below(4)],
             Profile::Only(group) => group,
             _ => Group::ALL[self.below(Group::ALL.len())].1,
         }
     }
 
-    /// A text that is nowhere else.
+    /// Returns a unique text.
     pub fn unique(&mut self, what: &str) -> String {
         self.operation_id().replacen("op", what, 1)
     }

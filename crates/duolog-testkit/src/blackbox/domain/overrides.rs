@@ -14,18 +14,18 @@ const ZONES: [&str; 4] = ["UTC", "Europe/Berlin", "Asia/Tokyo", "Mars/Base"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     name: String,
-    /// What is in force, and whether an override says so.
+    /// The effective value of each key, and whether it is overridden.
     enabled: (String, bool),
     cron: (String, bool),
     zone: (String, bool),
 }
 
-/// What is done to it.
+/// A change of the override.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Overrides some of it.
+    /// Overrides or unsets keys.
     Set { enable: Option<bool>, cron: Option<&'static str>, zone: Option<&'static str>, unset: Option<&'static str> },
-    /// Takes the override back.
+    /// Removes the override.
     Clear,
 }
 
@@ -92,7 +92,7 @@ impl Object for Override {
 }
 
 impl Worker {
-    /// One step with schedules: a tick, or the override of the own one.
+    /// Runs one step with schedules: a tick, or a change of this worker's override.
     pub fn schedule_step(&mut self) {
         if self.chance(60) {
             return self.tick();
@@ -118,7 +118,7 @@ impl Worker {
     }
 
     fn read_override(&mut self, name: &str) -> Option<Override> {
-        let done = self.run_calmly(&Call::new(&["schedules", "show", name]));
+        let done = self.run_clean(&Call::new(&["schedules", "show", name]));
         let schedule = done.ran.answer()?["schedule"].clone();
         let field = |key: &str| {
             let value = &schedule[key];

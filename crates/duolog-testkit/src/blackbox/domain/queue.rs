@@ -1,27 +1,27 @@
-//! The queue of runs, and how many run at once.
+//! The queue of runs, and the limit on running runs.
 //!
-//! While the workers run, every list of running runs must be within the limit. At the end of the round nobody else is at
-//! work: then each command must do exactly what the model of a queue says.
+//! While the workers run, every list of running runs must be within the limit. At the end of the round one worker is
+//! left: then each command must do exactly what the model of the queue says.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::super::command::Call;
-use super::super::worker::{Done, Worker};
+use super::super::worker::{CommandRun, Worker};
 use super::json::word;
 use super::linear::Object;
 
-/// Commands of the exact part.
+/// The number of commands of the exact part.
 const ALONE: usize = 40;
 
-/// All runs of the home by their status, and the queue.
+/// All runs of the home by status, and the queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     slots: usize,
     runs: BTreeMap<String, String>,
-    /// Who waits, the first first: those that were resumed before those that have not begun. No command shows it, so it
-    /// is known from what was done.
+    /// The queued runs, oldest first: resumed runs before those that have not started. No command shows the order, so
+    /// the model derives it from the commands.
     resumed: Vec<String>,
     waiting: Vec<String>,
 }
@@ -32,18 +32,18 @@ impl PartialEq for Queue {
     }
 }
 
-/// What is done to the queue.
+/// A change of the queue.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Starts a run, or has it wait.
+    /// Starts or queues a run.
     Start { id: String, queue: bool },
-    /// Pauses at a gate.
+    /// Pauses a run at a gate.
     Gate(String),
-    /// Says yes at the gate.
+    /// Approves the gate.
     Approve(String),
-    /// Pauses, resumes, finishes, cancels, requeues or retries.
-    Turn(&'static str, String),
-    /// Lets runs begin.
+    /// Pauses, resumes, finishes, cancels, requeues or retries a run.
+    Transition(&'static str, String),
+    /// Admits queued runs.
     Admit { limit: usize },
 }
 
@@ -62,7 +62,7 @@ impl Object for Queue {
             }
             Command::Gate(run) => Call::new(&["runs", "gate", run, "ship", "--summary", "go on?"]),
             Command::Approve(run) => Call::new(&["approvals", "approve", "--run", run, "--gate", "ship"]),
-            Command::Turn(verb, run) => Call::new(&["runs", verb, run]),
+            Command::Transition(verb, run) => Call::new(&["runs", verb, run]),
             Command::Admit { limit } => Call::new(&["runs", "admit", "--limit", &limit.to_string()]),
         }
     }
@@ -72,17 +72,21 @@ impl Object for Queue {
         match command {
             Command::Start { id, .. } if self.runs.contains_key(id) => Vec::new(),
             Command::Start { id, queue: true } => vec![self.queued(id)],
-            Command::Start { id, queue: false } => self.let_in(id),
-            Command::Gate(run) | Command::Turn("pause", run) if status(run) == "running" => {
-                vec![self.turned(run, "paused")]
+            Command::Start { id, queue: false } => self.start_or_queue(id),
+            Command::Gate(run) | Command::Transition("pause", run) if status(run) == "running" => {
+                vec![self.with_status(run, "paused")]
             }
-            Command::Approve(run) | Command::Turn("resume", run) if status(run) == "paused" => self.go_on(run),
-            Command::Turn("finish", run) if status(run) == "running" => vec![self.turned(run, "succeeded")],
-            Command::Turn("requeue", run) if status(run) == "running" => vec![self.queued(run)],
-            Command::Turn("cancel", run) if ["queued", "running", "paused"].contains(&status(run)) => {
-                vec![self.turned(run, "cancelled")]
+            Command::Approve(run) | Command::Transition("resume", run) if status(run) == "paused" => {
+                self.resume_or_queue(run)
             }
-            Command::Turn("retry", run) if ["failed", "cancelled"].contains(&status(run)) => self.let_in(run),
+            Command::Transition("finish", run) if status(run) == "running" => vec![self.with_status(run, "succeeded")],
+            Command::Transition("requeue", run) if status(run) == "running" => vec![self.queued(run)],
+            Command::Transition("cancel", run) if ["queued", "running", "paused"].contains(&status(run)) => {
+                vec![self.with_status(run, "cancelled")]
+            }
+            Command::Transition("retry", run) if ["failed", "cancelled"].contains(&status(run)) => {
+                self.start_or_queue(run)
+            }
             Command::Admit { limit } => self.admitted(*limit, answer),
             _ => Vec::new(),
         }
@@ -98,7 +102,7 @@ impl Queue {
         self.slots.saturating_sub(self.runs.values().filter(|status| *status == "running").count())
     }
 
-    fn turned(&self, run: &str, status: &str) -> Self {
+    fn with_status(&self, run: &str, status: &str) -> Self {
         let mut next = self.clone();
         next.runs.insert(run.to_owned(), status.to_owned());
         next.resumed.retain(|waiting| waiting != run);
@@ -107,22 +111,22 @@ impl Queue {
     }
 
     fn queued(&self, run: &str) -> Self {
-        let mut next = self.turned(run, "queued");
+        let mut next = self.with_status(run, "queued");
         next.waiting.push(run.to_owned());
         next
     }
 
-    /// A run begins if there is a slot for it and for everybody who waits; it waits if there is none. In between either
-    /// will do: a slot that somebody waits for may be kept.
-    fn let_in(&self, run: &str) -> Vec<Self> {
-        self.slot_or(self.resumed.len() + self.waiting.len(), self.turned(run, "running"), self.queued(run))
+    /// A run starts if there is a slot for it and for every queued run; it is queued if there is no slot. In between
+    /// both are valid: a slot may be reserved for a queued run.
+    fn start_or_queue(&self, run: &str) -> Vec<Self> {
+        self.slot_or(self.resumed.len() + self.waiting.len(), self.with_status(run, "running"), self.queued(run))
     }
 
-    /// A run that goes on is before all that have not begun.
-    fn go_on(&self, run: &str) -> Vec<Self> {
-        let mut waits = self.turned(run, "queued");
+    /// A resumed run is queued before all runs that have not started.
+    fn resume_or_queue(&self, run: &str) -> Vec<Self> {
+        let mut waits = self.with_status(run, "queued");
         waits.resumed.push(run.to_owned());
-        self.slot_or(self.resumed.len(), self.turned(run, "running"), waits)
+        self.slot_or(self.resumed.len(), self.with_status(run, "running"), waits)
     }
 
     fn slot_or(&self, before: usize, begins: Self, waits: Self) -> Vec<Self> {
@@ -133,21 +137,22 @@ impl Queue {
         }
     }
 
-    /// The first ones begin, in their order, as many as there are slots.
+    /// The first queued runs start, in order, as many as there are slots.
     fn admitted(&self, limit: usize, answer: Option<&Value>) -> Vec<Self> {
         let first = self.resumed.iter().chain(&self.waiting);
         let first: Vec<String> = first.take(self.free().min(limit)).cloned().collect();
-        let told = answer.map(|answer| answer["admitted"].clone()).unwrap_or_default();
-        let told: Vec<String> = told.as_array().into_iter().flatten().map(|one| word(&one["run"], "id")).collect();
-        if answer.is_some() && told != first {
+        let admitted_ids = answer.map(|answer| answer["admitted"].clone()).unwrap_or_default();
+        let admitted_ids: Vec<String> =
+            admitted_ids.as_array().into_iter().flatten().map(|one| word(&one["run"], "id")).collect();
+        if answer.is_some() && admitted_ids != first {
             return Vec::new();
         }
-        vec![first.iter().fold(self.clone(), |next, run| next.turned(run, "running"))]
+        vec![first.iter().fold(self.clone(), |next, run| next.with_status(run, "running"))]
     }
 }
 
 impl Worker {
-    /// One command that changes the queue that all workers share.
+    /// Runs one command that changes the shared queue.
     pub fn queue_step(&mut self) {
         let (verb, status) = match self.below(20) {
             0..4 => ("start", ""),
@@ -187,30 +192,30 @@ impl Worker {
         self.within_limit();
     }
 
-    /// A run that all workers change, of this status when it was looked for.
+    /// Returns a shared run that had this status when it was listed.
     fn shared_run(&mut self, status: &str) -> Option<String> {
         if status.is_empty() {
             return None;
         }
-        let done = self.run_calmly(&Call::new(&["runs", "list", "--status", status, "--limit", "9"]));
+        let done = self.run_clean(&Call::new(&["runs", "list", "--status", status, "--limit", "9"]));
         let runs = done.ran.answer()?["runs"].as_array()?.clone();
         Some(word(runs.get(self.below(runs.len().max(1)))?, "id"))
     }
 
-    /// At no time do more runs run than may.
+    /// The number of running runs is never above the limit.
     fn within_limit(&mut self) {
-        let done = self.run_calmly(&Call::new(&["runs", "list", "--status", "running", "--limit", "200"]));
+        let done = self.run_clean(&Call::new(&["runs", "list", "--status", "running", "--limit", "200"]));
         let runs = done.ran.answer().map(|answer| answer["runs"].clone()).unwrap_or_default();
         let running = runs.as_array().map_or(0, Vec::len);
         if running > self.round.slots {
-            let what = format!("{running} run at once, {} may", self.round.slots);
-            self.violation("no more run than may", what, &done, None);
+            let what = format!("{running} runs are running, the limit is {}", self.round.slots);
+            self.violation("running runs are within the limit", what, &done, None);
         }
     }
 
-    /// The exact part: nobody else is at work, and nothing fails.
+    /// Runs the exact part: no other worker runs, and nothing fails.
     pub fn queue_alone(&mut self) {
-        self.go_on_after_admission();
+        self.check_admitted_run();
         let mut queue = None;
         for _ in 0..ALONE {
             let Some(known) = queue.take().or_else(|| self.empty_queue()) else { return };
@@ -219,39 +224,39 @@ impl Worker {
         }
     }
 
-    /// Cancels whoever waits, so that the order of the queue is known.
+    /// Cancels every queued run, so that the order of the queue is known.
     fn empty_queue(&mut self) -> Option<Queue> {
         let queue = self.read_queue()?;
         for (run, _) in queue.runs.iter().filter(|(_, status)| *status == "queued") {
-            self.run_calmly(&Call::new(&["runs", "cancel", run]));
+            self.run_clean(&Call::new(&["runs", "cancel", run]));
         }
         self.read_queue()
     }
 
-    /// A run that gave its slot up in the middle of a phase is admitted: its new owner can run that phase.
-    fn go_on_after_admission(&mut self) {
+    /// A run that released its slot inside a phase is admitted: its new owner can run that phase.
+    fn check_admitted_run(&mut self) {
         let Some(queue) = self.empty_queue() else { return };
         for (run, _) in queue.runs.iter().filter(|(_, status)| ["running", "paused"].contains(&status.as_str())) {
-            self.run_calmly(&Call::new(&["runs", "cancel", run]));
+            self.run_clean(&Call::new(&["runs", "cancel", run]));
         }
         let id = self.unique("phase");
-        let fence = |done: &Done| {
+        let fence = |done: &CommandRun| {
             let answer = done.ran.answer().unwrap_or_default();
             answer["fence"].as_u64().or(answer["admitted"][0]["fence"].as_u64()).unwrap_or(0).to_string()
         };
         let started =
-            self.run_calmly(&Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--claim", "one"]));
+            self.run_clean(&Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--claim", "one"]));
         let first = fence(&started);
-        self.run_calmly(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &first]));
-        self.run_calmly(&Call::new(&["runs", "requeue", &id, "--fence", &first]));
-        let admitted = self.run_calmly(&Call::new(&["runs", "admit", "--owner", "two"]));
+        self.run_clean(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &first]));
+        self.run_clean(&Call::new(&["runs", "requeue", &id, "--fence", &first]));
+        let admitted = self.run_clean(&Call::new(&["runs", "admit", "--owner", "two"]));
         let second = fence(&admitted);
-        let begun = self.run_calmly(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &second]));
+        let begun = self.run_clean(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &second]));
         if begun.ran.code != Some(0) {
-            let what = format!("{id} was admitted for its new owner, who cannot begin its phase");
-            self.violation("what is admitted goes on", what, &begun, Some(&id));
+            let what = format!("{id} was admitted, and its new owner cannot begin its phase");
+            self.violation("admitted runs can continue", what, &begun, Some(&id));
         }
-        self.run_calmly(&Call::new(&["runs", "cancel", &id]));
+        self.run_clean(&Call::new(&["runs", "cancel", &id]));
     }
 
     fn queue_command(&mut self, queue: &Queue) -> Command {
@@ -262,14 +267,14 @@ impl Worker {
         match (wanted, run) {
             ("running", Some(run)) => match self.below(4) {
                 0 => Command::Gate(run),
-                1 => Command::Turn("pause", run),
-                2 => Command::Turn("requeue", run),
-                _ => Command::Turn("finish", run),
+                1 => Command::Transition("pause", run),
+                2 => Command::Transition("requeue", run),
+                _ => Command::Transition("finish", run),
             },
             ("paused", Some(run)) if self.chance(50) => Command::Approve(run),
-            ("paused", Some(run)) => Command::Turn("resume", run),
-            ("cancelled", Some(run)) => Command::Turn("retry", run),
-            ("queued", Some(run)) if self.chance(20) => Command::Turn("cancel", run),
+            ("paused", Some(run)) => Command::Transition("resume", run),
+            ("cancelled", Some(run)) => Command::Transition("retry", run),
+            ("queued", Some(run)) if self.chance(20) => Command::Transition("cancel", run),
             ("queued", Some(_)) => Command::Admit { limit: 1 + self.below(3) },
             _ => Command::Start { id: self.unique("alone"), queue: self.chance(25) },
         }
@@ -283,7 +288,7 @@ impl Worker {
             if let Some(token) = &after {
                 call = call.word("--after").word(token);
             }
-            let answer = self.run_calmly(&call).ran.answer()?;
+            let answer = self.run_clean(&call).ran.answer()?;
             for run in answer["runs"].as_array()? {
                 runs.insert(word(run, "id"), word(run, "status"));
             }

@@ -1,4 +1,4 @@
-//! A run as it is read back through the binary.
+//! A run, as it is read back through the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use super::super::command::Call;
 use super::super::worker::Worker;
 use super::json::{elements, member, members, word};
 
-/// An id that the program makes: which one it is says nothing.
+/// A generated id, which is not compared.
 #[derive(Clone, Debug, Default)]
-pub struct MadeId(pub String);
+pub struct GeneratedId(pub String);
 
-impl PartialEq for MadeId {
+impl PartialEq for GeneratedId {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -23,30 +23,30 @@ impl PartialEq for MadeId {
 pub struct Execution {
     /// Its phase.
     pub phase: String,
-    /// How it ended, or in_flight.
+    /// Its outcome, or in_flight.
     pub outcome: String,
     /// Its cost in millionths of a dollar.
     pub cost: u64,
-    /// What it said last.
+    /// Its output.
     pub output: Option<String>,
     /// Its id.
-    pub id: MadeId,
+    pub id: GeneratedId,
 }
 
 /// A gate of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gate {
-    /// Its id, which the tester chose.
+    /// Its id, chosen by the tester.
     pub id: String,
     /// Its status.
     pub status: String,
-    /// What was answered.
+    /// The response.
     pub response: Option<String>,
-    /// Returns true if the answer was acknowledged by the owner.
+    /// True if the owner acknowledged the response.
     pub consumed: bool,
-    /// What resolves it.
+    /// Its kind: approve or reply.
     pub kind: String,
-    /// The hash of what is asked.
+    /// The hash of its content.
     pub hash: Option<String>,
 }
 
@@ -59,29 +59,29 @@ pub struct Run {
     pub status: String,
     /// Its history: phase, success, and the summary or the gate.
     pub history: Vec<(String, bool, String)>,
-    /// Its scratch, each value as text.
+    /// Its scratch, with each value as text.
     pub scratch: BTreeMap<String, String>,
-    /// Its executions, in an order of their contents.
+    /// Its executions, sorted by content.
     pub executions: Vec<Execution>,
     /// Its gates, by id.
     pub gates: Vec<Gate>,
-    /// The gate that it waits at.
+    /// The pending gate.
     pub pending: Option<String>,
     /// Its cost in millionths of a dollar.
     pub cost: u64,
-    /// How often a person retried it.
+    /// The number of retries.
     pub retries: u64,
-    /// Who holds it.
+    /// The owner.
     pub owner: Option<String>,
     /// The fence of the last claim, `None` if the model cannot know it; it is not compared.
     pub fence: Fence,
-    /// Phases that were begun while nobody held the run, which has not stopped since; only the model knows them.
+    /// Phases that were begun while the run had no owner and that are still in flight; only the model has them.
     pub live: Live,
-    /// Returns true if clocks jump: then a lease may end at any time.
+    /// True if clocks jump: then a lease may expire at any time.
     pub jumps: bool,
 }
 
-/// Phases that no claim may close.
+/// Phases that no claim may end.
 #[derive(Clone, Debug, Default)]
 pub struct Live(pub BTreeSet<String>);
 
@@ -102,9 +102,9 @@ impl PartialEq for Fence {
 }
 
 impl Worker {
-    /// Reads a run back: the run, what each execution said, its gates.
+    /// Reads a run back: the run, the output of each execution, its gates.
     pub fn read_run(&mut self, id: &str) -> Option<Run> {
-        let shown = self.run_calmly(&Call::new(&["runs", "show", id]));
+        let shown = self.run_clean(&Call::new(&["runs", "show", id]));
         let answer = shown.ran.answer().filter(|_| shown.ran.code == Some(0))?;
         let text = shown.ran.text();
         let value = &answer["run"];
@@ -127,14 +127,14 @@ impl Worker {
         }
         for entry in answer["executions"].as_array().into_iter().flatten() {
             let execution = word(entry, "id");
-            let said = self.run_calmly(&Call::new(&["runs", "output", &execution]));
+            let output = self.run_clean(&Call::new(&["runs", "output", &execution]));
             let phase = word(entry, "skill").split_once(':').map(|(_, phase)| phase.to_owned());
             run.executions.push(Execution {
                 phase: phase.unwrap_or_default(),
                 outcome: word(entry, "outcome"),
                 cost: micros(entry),
-                output: said.ran.answer().and_then(|answer| answer["text"].as_str().map(str::to_owned)),
-                id: MadeId(execution),
+                output: output.ran.answer().and_then(|answer| answer["text"].as_str().map(str::to_owned)),
+                id: GeneratedId(execution),
             });
         }
         run.gates = answer["approvals"].as_array().into_iter().flatten().map(gate_of).collect();
@@ -142,19 +142,19 @@ impl Worker {
         Some(run.settle())
     }
 
-    /// The gate that a run waits at is in the list of the gates of that run, on its first page.
+    /// The pending gate of a run is on the first page of its gates.
     fn compare_gates(&mut self, run: &Run) {
         let Some(pending) = &run.pending else { return };
-        let done = self.run_calmly(&Call::new(&["approvals", "list", "--run", &run.id, "--limit", "2"]));
+        let done = self.run_clean(&Call::new(&["approvals", "list", "--run", &run.id, "--limit", "2"]));
         let listed = done.ran.answer().map(|answer| answer["approvals"].clone()).unwrap_or_default();
         if done.ran.code == Some(0) && !listed.as_array().into_iter().flatten().any(|gate| gate["id"] == **pending) {
-            let what = format!("{} waits at {pending}, and the list of its gates does not show it", run.id);
+            let what = format!("{} is paused at {pending}, which is not in the list of its gates", run.id);
             self.violation("a pending gate is listed", what, &done, Some(&run.id));
         }
     }
 }
 
-/// The cost in millionths of a dollar.
+/// Returns the cost in millionths of a dollar.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn micros(value: &Value) -> u64 {
     (value["cost_usd"].as_f64().unwrap_or(0.0) * 1e6).round() as u64
@@ -171,7 +171,7 @@ fn gate_of(value: &Value) -> Gate {
     }
 }
 
-/// The text of a value, with the members of an object in the order of their names.
+/// Returns the text of a value, with the members of objects sorted by name.
 pub fn sorted(text: &str) -> String {
     if let Some(members) = members(text) {
         let members: Vec<String> = members.iter().map(|(key, value)| format!("\"{key}\":{}", sorted(value))).collect();

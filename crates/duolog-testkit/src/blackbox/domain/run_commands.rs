@@ -1,8 +1,8 @@
-//! What can be done to a run, and the command lines of it.
+//! The changes of a run, and their command lines.
 
 use super::super::command::Call;
 
-/// What can be done to a run. A fence is the one of the last claim, or a wrong one.
+/// A change of a run. A fence is that of the last claim, or a wrong one.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Begins a phase.
@@ -16,13 +16,13 @@ pub enum Command {
         summary: Option<String>,
         cost: String,
     },
-    /// Leaves a phase out.
+    /// Skips a phase.
     Skip { phase: String, fence: Option<u64> },
-    /// Notes a phase in the history.
+    /// Adds a phase to the history.
     Complete { phase: String, fence: Option<u64>, summary: String },
     /// Merges a value into the scratch.
     Merge { key: String, value: String, fence: Option<u64> },
-    /// Pauses at a gate.
+    /// Pauses the run at a gate.
     Gate {
         id: String,
         kind: &'static str,
@@ -33,41 +33,41 @@ pub enum Command {
     },
     /// Answers a gate: approve, reject or reply.
     Answer { verb: &'static str, gate: String, response: String, hash: Option<String> },
-    /// Acknowledges an answer.
+    /// Acknowledges a response.
     Acknowledge { gate: String, fence: Option<u64> },
     /// Claims the run.
     Claim { owner: String },
-    /// Gives the claim up.
+    /// Releases the claim.
     Release { fence: Option<u64> },
     /// Pauses, resumes, cancels, fails or retries.
-    Turn(&'static str),
-    /// Ends the run as its owner.
+    Transition(&'static str),
+    /// Finishes the run as its owner.
     Finish { error: bool, fence: Option<u64> },
 }
 
-/// Who may do something to a run.
+/// The permission that a change needs.
 #[derive(Clone, Copy, Debug)]
-pub enum By {
-    /// Anybody.
-    Anybody,
-    /// Its owner, by the fence that is given, or anybody while nobody owns the run.
+pub enum Permission {
+    /// None.
+    Anyone,
+    /// The owner's fence; none while the run has no owner.
     Owner(Option<u64>),
 }
 
-/// The turn of a loop that asks at a gate.
+/// The iteration of a loop that pauses at a gate.
 #[derive(Clone, Debug)]
 pub struct LoopAt {
     /// The key of the scratch.
     pub key: String,
-    /// Which turn.
+    /// The iteration.
     pub iteration: usize,
-    /// The execution that asks.
+    /// The execution that pauses.
     pub execution: String,
 }
 
 impl Command {
-    /// Who may do it.
-    pub fn by(&self) -> By {
+    /// Returns the permission that the change needs.
+    pub fn permission(&self) -> Permission {
         match self {
             Self::Begin { fence, .. }
             | Self::End { fence, .. }
@@ -77,12 +77,12 @@ impl Command {
             | Self::Gate { fence, .. }
             | Self::Acknowledge { fence, .. }
             | Self::Release { fence }
-            | Self::Finish { fence, .. } => By::Owner(*fence),
-            Self::Answer { .. } | Self::Claim { .. } | Self::Turn(_) => By::Anybody,
+            | Self::Finish { fence, .. } => Permission::Owner(*fence),
+            Self::Answer { .. } | Self::Claim { .. } | Self::Transition(_) => Permission::Anyone,
         }
     }
 
-    /// The command line.
+    /// Returns the command line.
     pub fn call(&self, run: &str) -> Call {
         match self {
             Self::Begin { phase, fence } => fenced(Call::new(&["runs", "phase", "begin", run, phase]), *fence),
@@ -117,7 +117,7 @@ impl Command {
             Self::Acknowledge { gate, fence } => fenced(Call::new(&["runs", "acknowledge", run, gate]), *fence),
             Self::Claim { owner } => Call::new(&["runs", "claim", run, "--owner", owner]),
             Self::Release { fence } => fenced(Call::new(&["runs", "release", run]), *fence),
-            Self::Turn(verb) => Call::new(&["runs", verb, run]),
+            Self::Transition(verb) => Call::new(&["runs", verb, run]),
             Self::Finish { error, fence } => {
                 let call = fenced(Call::new(&["runs", "finish", run]), *fence);
                 if *error { call.word("--error").word("it broke") } else { call }

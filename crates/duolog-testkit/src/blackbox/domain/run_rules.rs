@@ -1,4 +1,4 @@
-//! The model of a run: what each command makes of its status, phases, executions, scratch and gates.
+//! The model of a run: the effect of each command on its status, phases, executions, scratch and gates.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::command::Call;
 use super::json::members;
 use super::linear::Object;
 use super::run::{Execution, Fence, Gate, Live, Run, sorted};
-use super::run_commands::{By, Command, LoopAt};
+use super::run_commands::{Command, LoopAt, Permission};
 
 impl Object for Run {
     type Command = Command;
@@ -28,13 +28,13 @@ impl Object for Run {
         if let Command::Claim { owner } = command {
             return self.claimed(owner);
         }
-        // A gate that is asked for again under its id may be found: then nothing changes.
+        // A repeated gate with the same id is found: then nothing changes.
         if let Command::Gate { id, kind, hash, .. } = command
             && let Some(gate) = self.gates.iter().find(|gate| gate.id == *id)
         {
             return if gate.kind == *kind && gate.hash == *hash { vec![next] } else { Vec::new() };
         }
-        let legal = self.admits(command.by())
+        let legal = self.admits(command.permission())
             && match command {
                 Command::Claim { .. } => false,
                 Command::Release { .. } => {
@@ -96,10 +96,10 @@ impl Object for Run {
                     let open = gate.filter(open).map(|gate| gate.consumed = true);
                     self.status == "running" && open.is_some()
                 }
-                Command::Turn(verb) => next.turn(verb),
+                Command::Transition(verb) => next.transition(verb),
                 Command::Finish { error, .. } => {
                     next.stop(if *error { "failed" } else { "succeeded" });
-                    // A paused run is ended from outside, by its owner only while it runs.
+                    // A paused run can be ended by anyone; the owner can finish it only while it is running.
                     self.status == "running"
                 }
             };
@@ -108,17 +108,17 @@ impl Object for Run {
 }
 
 impl Run {
-    /// Returns true if a write under this fence is one of the owner, or nobody owns the run.
-    fn admits(&self, by: By) -> bool {
+    /// Returns true if the fence is that of the owner, or the run has no owner.
+    fn admits(&self, by: Permission) -> bool {
         match by {
-            By::Anybody => true,
-            By::Owner(None) => self.owner.is_none(),
-            By::Owner(Some(fence)) => self.fence.0.is_none_or(|current| current == fence),
+            Permission::Anyone => true,
+            Permission::Owner(None) => self.owner.is_none(),
+            Permission::Owner(Some(fence)) => self.fence.0.is_none_or(|current| current == fence),
         }
     }
 
-    /// A claim: of a run that nobody holds, or whose lease has ended. It may close what earlier owners left, and nothing
-    /// that goes on without an owner.
+    /// Claims a run that has no owner, or whose lease has expired. The claim may end the phases of earlier owners, but
+    /// no phase that runs without an owner.
     fn claimed(&self, owner: &str) -> Vec<Self> {
         if self.status != "running" || (self.owner.is_some() && !self.jumps) {
             return Vec::new();
@@ -130,7 +130,7 @@ impl Run {
         vec![next, left.settle(), all.settle()]
     }
 
-    /// Changes the status: the claim ends with it.
+    /// Changes the status, which ends the claim.
     fn set(&mut self, status: &str) {
         status.clone_into(&mut self.status);
         self.owner = None;
@@ -144,8 +144,7 @@ impl Run {
         }
     }
 
-    /// Puts executions and gates into an order of their contents: a clock that jumps changes the one in which they are
-    /// shown.
+    /// Sorts executions and gates by content, because a clock that jumps changes the order in which they are shown.
     pub fn settle(mut self) -> Self {
         self.gates.sort_by(|one, other| one.id.cmp(&other.id));
         self.executions.sort_by(|one, other| {
@@ -174,7 +173,7 @@ impl Run {
         true
     }
 
-    /// Sets the turn of a loop. A value that is not an object cannot keep it: then nothing may be replaced.
+    /// Sets the iteration of a loop. A value that is not an object cannot hold it and must not be replaced.
     fn point(&mut self, at: &LoopAt) -> bool {
         // A null holds nothing that could be lost.
         let old = self.scratch.get(&at.key).filter(|old| *old != "null").map_or("{}", String::as_str);
@@ -207,7 +206,7 @@ impl Run {
         fits
     }
 
-    fn turn(&mut self, verb: &str) -> bool {
+    fn transition(&mut self, verb: &str) -> bool {
         let from = self.status.clone();
         let active = ["queued", "running", "paused"].contains(&from.as_str());
         match verb {
@@ -226,7 +225,7 @@ impl Run {
         }
     }
 
-    /// Ends the run: what is in flight is closed, and a gate that waits can no longer be answered.
+    /// Ends the run: phases in flight are ended, and a pending gate can no longer be answered.
     fn stop(&mut self, status: &str) {
         self.set(status);
         self.close(|_| true);
@@ -237,13 +236,13 @@ impl Run {
     }
 }
 
-/// A cost in millionths of a dollar; `None` if it is not one.
+/// Parses a cost as millionths of a dollar; `None` if it is invalid.
 fn micros(cost: &str) -> Option<u64> {
-    let (whole, rest) = cost.split_once('.').unwrap_or((cost, ""));
+    let (dollars, rest) = cost.split_once('.').unwrap_or((cost, ""));
     if cost.is_empty() {
         return Some(0);
     }
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(whole) && digits(rest) && rest.len() == 2)
-        .then(|| Some(whole.parse::<u64>().ok()? * 1_000_000 + rest.parse::<u64>().ok()? * 10_000))?
+    (digits(dollars) && digits(rest) && rest.len() == 2)
+        .then(|| Some(dollars.parse::<u64>().ok()? * 1_000_000 + rest.parse::<u64>().ok()? * 10_000))?
 }

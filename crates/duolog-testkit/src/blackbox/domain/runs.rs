@@ -1,11 +1,11 @@
-//! Steps with a run that only this worker changes: one command, or several at once.
+//! Steps with a run that only this worker changes: one command, or several at the same time.
 
 use super::super::command::{Call, Outcome};
 use super::super::worker::Worker;
 use super::run::Run;
 use super::run_commands::{Command, LoopAt};
 
-/// Values of every kind, and some that a parser may not hold.
+/// Values of every kind, including some that a parser may reject.
 const VALUES: [&str; 20] = [
     "{}",
     r#"{"keep":1}"#,
@@ -28,12 +28,12 @@ const VALUES: [&str; 20] = [
     "true",
     "null",
 ];
-/// Costs, and what is not one.
+/// Costs, valid and invalid.
 const COSTS: [&str; 9] = ["", "0.25", "1.00", "3.50", "-1", "abc", "NaN", "1e400", "99999999999999999999"];
 const PHASES: [&str; 4] = ["build", "check", "deploy", "report"];
 
 impl Worker {
-    /// One step with the own run.
+    /// Runs one step with this worker's run.
     pub fn run_step(&mut self, gates: bool) {
         let Some(run) = self.owned.run.take() else { return self.start_own() };
         let over = ["succeeded", "failed", "cancelled"].contains(&run.status.as_str());
@@ -46,10 +46,10 @@ impl Worker {
         if let Some(gate) = self.owned.run.as_ref().and_then(|run| run.pending.clone()) {
             self.exists("approvals", &gate);
         }
-        self.log_tells(&id);
+        self.check_log(&id);
     }
 
-    /// Starts a run under an id of its own. If that ends nowhere, the next step tries another.
+    /// Starts a run with a new id. If the outcome is unknown, the next step tries another id.
     fn start_own(&mut self) {
         let id = self.unique("run");
         let mut call = Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--restart-cap", "1000"]);
@@ -59,11 +59,16 @@ impl Worker {
         let done = self.run(call);
         let run = self.read_run(&id);
         match (&run, done.outcome()) {
-            (None, Outcome::Done) if !self.round.ground.is_small() => {
-                self.violation("acknowledged is done", format!("{id} was started and is not there"), &done, Some(&id));
+            (None, Outcome::Done) if !self.round.directory.is_small() => {
+                self.violation(
+                    "acknowledged changes take effect",
+                    format!("{id} was started and is missing"),
+                    &done,
+                    Some(&id),
+                );
             }
             (Some(_), Outcome::Refused) => {
-                self.violation("refused changes nothing", format!("{id} is there"), &done, Some(&id));
+                self.violation("refused commands change nothing", format!("{id} exists"), &done, Some(&id));
             }
             _ => {}
         }
@@ -73,7 +78,7 @@ impl Worker {
         self.owned.run = run;
     }
 
-    /// The fence of the owner, mostly.
+    /// Returns the owner's fence, or sometimes a wrong one.
     fn fence(&mut self, run: &Run) -> Option<u64> {
         match self.below(20) {
             0 => Some(run.fence.0.unwrap_or(0) + 1),
@@ -83,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// An execution of the run: mostly one in flight.
+    /// Returns an execution of the run, mostly one in flight.
     fn execution(&mut self, run: &Run) -> Option<String> {
         let open = run.executions.iter().rfind(|execution| execution.outcome == "in_flight");
         let index = self.below(run.executions.len().max(1));
@@ -95,7 +100,7 @@ impl Worker {
         VALUES[self.below(VALUES.len())].to_owned()
     }
 
-    /// A command that may fit the run.
+    /// Returns a command that may be valid for the run.
     fn command(&mut self, run: &Run, gates: bool) -> Command {
         if self.chance(7) {
             return self.misplaced(run);
@@ -106,8 +111,8 @@ impl Worker {
                 0..4 => self.gate(run),
                 4..6 => Command::Merge { key: self.key(), value: self.value(), fence: self.fence(run) },
                 6..8 => self.begin(run),
-                8..10 => self.end(run).unwrap_or(Command::Turn("pause")),
-                10 => self.acknowledge(run).unwrap_or(Command::Turn("pause")),
+                8..10 => self.end(run).unwrap_or(Command::Transition("pause")),
+                10 => self.acknowledge(run).unwrap_or(Command::Transition("pause")),
                 11 => Command::Complete { phase: self.phase(), fence: self.fence(run), summary: self.unique("note") },
                 12 => Command::Skip { phase: self.phase(), fence: self.fence(run) },
                 13 => Command::Release { fence: self.fence(run) },
@@ -115,19 +120,19 @@ impl Worker {
                 _ => self.end(run).unwrap_or_else(|| self.begin(run)),
             },
             "paused" if run.pending.is_some() => self.answer(run),
-            "paused" => Command::Turn("resume"),
-            _ => Command::Turn("retry"),
+            "paused" => Command::Transition("resume"),
+            _ => Command::Transition("retry"),
         }
     }
 
-    /// A command that does not care how the run stands.
+    /// Returns a command without regard to the status of the run.
     fn misplaced(&mut self, run: &Run) -> Command {
         match self.below(6) {
             0 => self.gate(run),
             1 => self.answer(run),
-            2 => self.end(run).unwrap_or(Command::Turn("resume")),
+            2 => self.end(run).unwrap_or(Command::Transition("resume")),
             3 => Command::Finish { error: self.chance(50), fence: self.fence(run) },
-            _ => Command::Turn(["pause", "resume", "retry", "cancel", "fail"][self.below(5)]),
+            _ => Command::Transition(["pause", "resume", "retry", "cancel", "fail"][self.below(5)]),
         }
     }
 
@@ -172,7 +177,7 @@ impl Worker {
         }
     }
 
-    /// An answer to the gate that the run waits at, or to another one.
+    /// Returns an answer to the pending gate or to another one.
     fn answer(&mut self, run: &Run) -> Command {
         let index = self.below(run.gates.len().max(1));
         let pending = run.gates.iter().find(|gate| gate.status == "pending").filter(|_| self.chance(90));
@@ -192,7 +197,7 @@ impl Worker {
         Some(Command::Acknowledge { gate: gate.id.clone(), fence: self.fence(run) })
     }
 
-    /// Several processes want the same, or what excludes it.
+    /// Returns commands that compete with each other.
     fn contest(&mut self, run: &Run) -> Vec<Command> {
         let count = 2 + self.below(3);
         let kind = self.below(5);
@@ -209,39 +214,39 @@ impl Worker {
             .collect()
     }
 
-    /// The log of a run tells every change of its status: the last word is how it stands.
-    fn log_tells(&mut self, id: &str) {
+    /// The log of a run has every change of its status: the last one is its status.
+    fn check_log(&mut self, id: &str) {
         let Some(status) = self.owned.run.as_ref().map(|run| run.status.clone()) else { return };
-        // On a full disk the lines wait in the outbox.
-        if self.round.ground.is_small() || !self.chance(25) {
+        // On a full disk the lines are pending in the outbox.
+        if self.round.directory.is_small() || !self.chance(25) {
             return;
         }
-        let done = self.run_calmly(&Call::new(&["log", "cat", id]));
+        let done = self.run_clean(&Call::new(&["log", "cat", id]));
         let lines = String::from_utf8_lossy(&done.ran.stdout).into_owned();
         let lines = lines.lines().filter(|line| line.contains("\"duolog.run\""));
         let last = lines.filter_map(super::json::lenient).next_back().unwrap_or_default();
         if done.ran.code == Some(0) && last["status"] != *status {
-            let what = format!("{id} is {status}, and the last word of its log is {}", last["status"]);
-            self.violation("the log tells every change", what, &done, Some(id));
+            let what = format!("{id} is {status}, and the last status in its log is {}", last["status"]);
+            self.violation("the log has every status change", what, &done, Some(id));
         }
     }
 
-    /// Several processes start a run of one workflow and trigger: one run is there.
+    /// Several processes start a run of one workflow and trigger: one run must exist.
     pub fn start_race(&mut self) {
         let trigger = self.unique("trigger");
         let calls = (0..2 + self.below(3)).map(|_| Call::new(&["runs", "start", "race", "--trigger", &trigger]));
         let done = self.volley(calls.collect());
-        let listed = self.run_calmly(&Call::new(&["runs", "list", "--trigger", &trigger]));
+        let listed = self.run_clean(&Call::new(&["runs", "list", "--trigger", &trigger]));
         let runs = listed.ran.answer().map(|answer| answer["runs"].clone()).unwrap_or_default();
         let ids: Vec<&str> = runs.as_array().into_iter().flatten().filter_map(|run| run["id"].as_str()).collect();
         let answers: Vec<_> = done.iter().filter_map(|done| done.ran.answer()).collect();
         let made = answers.iter().filter(|answer| answer["existed"] == false).count();
-        let told = answers.iter().all(|answer| answer["run"]["id"].as_str() == ids.first().copied());
+        let is_same = answers.iter().all(|answer| answer["run"]["id"].as_str() == ids.first().copied());
         let unknown = done.iter().any(|done| done.outcome() == Outcome::Unknown);
         if listed.ran.code == Some(0)
-            && (ids.len() > 1 || made > 1 || !told || (made == 0 && !unknown && !ids.is_empty()))
+            && (ids.len() > 1 || made > 1 || !is_same || (made == 0 && !unknown && !ids.is_empty()))
         {
-            let what = format!("{made} of {} say that they started it, {ids:?} are there", done.len());
+            let what = format!("{made} of {} commands report a new run, {ids:?} exist", done.len());
             self.violation("one winner", what, &listed, ids.first().copied());
         }
         if let Some(id) = ids.first() {

@@ -6,26 +6,26 @@ use serde_json::Value;
 
 use super::super::command::Call;
 use super::super::history::{Events, Span, Violation};
-use super::super::worker::{Done, Worker};
+use super::super::worker::{CommandRun, Worker};
 use super::json::word;
 
-/// The instant of the first tick, half a minute after a full hour.
+/// The time of the first tick, half a minute after a full hour.
 const FIRST_TICK: &str = "2026-03-01T00:00:30Z";
-/// The minutes behind it that are looked at.
+/// The number of minutes after it that are checked.
 const MINUTES: usize = 50;
-/// The schedule that is due every minute, and of which every due time counts.
+/// The schedule that is due every minute and catches up on every due time.
 const EVERY_MINUTE: &str = "every-minute";
 
-/// What the workers noted of it.
+/// What the workers recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Rows that are there for ever: list, id, and a tick after they were seen.
+    /// Rows that are never deleted: list, id, and a tick after they were seen.
     existing: Vec<(&'static str, String, u64)>,
     /// Lists that were read page by page.
     walks: Vec<Walk>,
-    /// Fences that were given out: run, fence, step.
+    /// Fences of claims: run, fence, step.
     grants: Vec<(String, u64, usize)>,
-    /// Due times that were fired: schedule, time, step.
+    /// Due times that fired: schedule, time, step.
     fired: Vec<(String, String, usize)>,
 }
 
@@ -51,7 +51,7 @@ pub fn config(slots: usize, workers: usize) -> String {
     )
 }
 
-/// The rules of what is shared.
+/// Checks the rules of shared objects.
 pub fn check(events: &Events, found: &mut Vec<Violation>) {
     let facts = &events.facts;
     for walk in &facts.walks {
@@ -60,11 +60,12 @@ pub fn check(events: &Events, found: &mut Vec<Violation>) {
             .iter()
             .filter(|(list, id, tick)| *list == walk.list && *tick < walk.span.start && !walk.ids.contains(id));
         if let Some((_, id, _)) = lost.next() {
-            let what = format!("{} does not show {id}, which was there all the time; {} more", walk.how, lost.count());
+            let what = format!("{} does not show {id}, which existed all the time; {} more", walk.how, lost.count());
             let (steps, session) = (vec![walk.step], Some(id.clone()));
             found.push(Violation { rule: "pages lose no row", what, steps, session });
         }
-        // What is deleted and made again, by a wrong clock or from a copy, is another row with another place.
+        // A row that is deleted and created again, by a wrong clock or from a copy, is another row with another
+        // position.
         let stays = |id: &&String| facts.existing.iter().any(|(list, stays, _)| *list == walk.list && stays == *id);
         let shown: Vec<&String> = walk.ids.iter().filter(stays).collect();
         let known: BTreeSet<&String> = shown.iter().copied().collect();
@@ -76,7 +77,7 @@ pub fn check(events: &Events, found: &mut Vec<Violation>) {
     let mut owners: BTreeMap<(&str, u64), usize> = BTreeMap::new();
     for (run, fence, step) in &facts.grants {
         if let Some(other) = owners.insert((run, *fence), *step) {
-            let what = format!("fence {fence} of {run} was given out twice");
+            let what = format!("fence {fence} of {run} was granted twice");
             found.push(Violation { rule: "one winner", what, steps: vec![other, *step], session: Some(run.clone()) });
         }
     }
@@ -90,14 +91,14 @@ pub fn check(events: &Events, found: &mut Vec<Violation>) {
 }
 
 impl Worker {
-    /// Notes that a row is there, for ever.
+    /// Records that a row exists and is never deleted.
     pub fn exists(&self, list: &'static str, id: &str) {
         let tick = self.round.history.tick();
         self.round.history.events().facts.existing.push((list, id.to_owned(), tick));
     }
 
-    /// Notes the fences that an answer gives out, whatever the exit code is.
-    pub fn note_grants(&self, done: &Done) {
+    /// Records the fences in an answer, whatever the exit code is.
+    pub fn note_grants(&self, done: &CommandRun) {
         let Some(answer) = done.ran.answer() else { return };
         let several = ["admitted", "claims"].into_iter().flat_map(|key| answer[key].as_array().into_iter().flatten());
         let all = several.chain([&answer]).filter_map(|one| Some((word(&one["run"], "id"), one["fence"].as_u64()?)));
@@ -118,19 +119,19 @@ impl Worker {
         }
     }
 
-    /// Where a list has an order that does not change, that one must lose nothing; otherwise the only one must.
+    /// A list with a fixed order must lose no row in that order; otherwise the list must lose none in its only order.
     fn walk_in_order(&mut self, [noun, verb]: [&'static str; 2], order: &str, limit: &str) {
         let stable = [noun, verb, "--order", order, "--limit", limit];
-        let known = self.run_calmly(&Call::new(&stable)).ran.code != Some(2);
+        let known = self.run_clean(&Call::new(&stable)).ran.code != Some(2);
         _ = if known { self.walk(noun, &stable) } else { self.walk(noun, &[noun, verb, "--limit", limit]) };
     }
 
-    /// Appends a line that tells of usage, to a new session or one that changes by it.
+    /// Appends a line with usage, to a new session or to one that has usage already.
     fn spend(&mut self) {
         let index = self.below(self.owned.spending.len() + 2);
         let session = self.owned.spending.get(index).cloned().unwrap_or_else(|| self.unique("spending"));
         if !self.owned.spending.contains(&session) {
-            self.run_calmly(&Call::new(&["sessions", "new", "--id", &session]));
+            self.run_clean(&Call::new(&["sessions", "new", "--id", &session]));
         }
         let used = r#"{"type":"assistant","message":{"model":"m","usage":{"input_tokens":7,"output_tokens":1}}}"#;
         let done = self.run(Call::new(&["log", "append", "--session", &session, "--line", used]));
@@ -140,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// Reads a list to its end. Returns its rows.
+    /// Reads a list to its end and returns its rows.
     pub fn walk(&mut self, list: &'static str, words: &[&str]) -> Vec<Value> {
         let (mut rows, mut first, mut after) = (Vec::new(), None, None::<String>);
         let (key, id) = match list {
@@ -150,9 +151,9 @@ impl Worker {
         };
         loop {
             let call = after.iter().fold(Call::new(words), |call, token| call.word("--after").word(token));
-            let done = self.run_calmly(&call);
+            let done = self.run_clean(&call);
             let Some(answer) = done.ran.answer().filter(|_| done.ran.code == Some(0)) else { return rows };
-            // A report that says that it is not complete may lack a session.
+            // An incomplete report may lack a session.
             if list == "usage" && answer["complete"] == false {
                 return rows;
             }
@@ -168,12 +169,12 @@ impl Worker {
         }
     }
 
-    /// The first tick of the schedules: what lies before it was not missed.
+    /// Runs the first tick of the schedules: earlier due times are not missed.
     pub fn first_tick(&mut self) {
-        self.run_calmly(&Call::new(&["schedules", "tick", "--until", FIRST_TICK]));
+        self.run_clean(&Call::new(&["schedules", "tick", "--until", FIRST_TICK]));
     }
 
-    /// Several processes tick at once, up to any of the next minutes.
+    /// Several processes tick at the same time, each up to one of the next minutes.
     pub fn tick(&mut self) {
         let calls: Vec<Call> = (0..=self.below(3)).map(|_| tick_until(self.below(MINUTES))).collect();
         for done in self.volley(calls) {
@@ -181,16 +182,16 @@ impl Worker {
         }
     }
 
-    fn note_fired(&self, done: &Done) {
+    fn note_fired(&self, done: &CommandRun) {
         let answer = done.ran.answer().unwrap_or_default();
         let fired = answer["fired"].as_array().into_iter().flatten();
         let fired: Vec<_> = fired.map(|one| (word(one, "schedule_name"), word(one, "due_at"), done.step)).collect();
         self.round.history.events().facts.fired.extend(fired);
     }
 
-    /// At the end every due time is on record once, and what was told as fired is among them.
+    /// At the end every due time has one row, and every reported one is among them.
     pub fn finish_schedules(&mut self) {
-        let last = self.run_calmly(&tick_until(MINUTES));
+        let last = self.run_clean(&tick_until(MINUTES));
         self.note_fired(&last);
         let rows = self.walk("runs of schedules", &["schedules", "runs", EVERY_MINUTE, "--limit", "7"]);
         let minute = |minute: usize| format!("2026-03-01T00:{minute:02}:00.000000Z");
@@ -200,14 +201,13 @@ impl Worker {
         if times != expected && last.ran.code.is_some_and(|code| code < 2) {
             let known: BTreeSet<&String> = times.iter().collect();
             let missing: Vec<&String> = expected.iter().filter(|time| !known.contains(time)).collect();
-            let what =
-                format!("{} due times are on record, {} are expected; missing {missing:?}", times.len(), MINUTES);
+            let what = format!("{} due times are recorded, {} are expected; missing {missing:?}", times.len(), MINUTES);
             self.violation("a due time fires once", what, &last, None);
         }
         let fired = self.round.history.events().facts.fired.clone();
         if let Some((_, due, _)) = fired.iter().find(|(name, due, _)| name == EVERY_MINUTE && !times.contains(due)) {
-            let what = format!("{due} was told as fired, and is not on record");
-            self.violation("acknowledged is done", what, &last, None);
+            let what = format!("{due} was reported as fired and is not recorded");
+            self.violation("acknowledged changes take effect", what, &last, None);
         }
     }
 }

@@ -1,15 +1,15 @@
 use std::time::Duration;
 
-use super::super::command::{Outcome, Ran};
+use super::super::command::{CommandOutput, Outcome};
 use super::super::history::Span;
-use super::super::worker::Done;
+use super::super::worker::CommandRun;
 use super::json::{elements, lenient, member};
-use super::linear::{Tried, explained};
-use super::run::{Execution, MadeId, Run};
+use super::linear::{Attempt, explained};
+use super::run::{Execution, GeneratedId, Run};
 use super::run_commands::{Command, LoopAt};
 
-fn tried(command: Command, outcome: Outcome) -> Tried<Command> {
-    let ran = Ran {
+fn tried(command: Command, outcome: Outcome) -> Attempt<Command> {
+    let ran = CommandOutput {
         outcome,
         code: Some(i32::from(outcome != Outcome::Done)),
         stdout: Vec::new(),
@@ -17,12 +17,12 @@ fn tried(command: Command, outcome: Outcome) -> Tried<Command> {
         crashed: false,
         took: Duration::ZERO,
     };
-    Tried { command, done: Done { step: 0, span: Span { start: 0, end: 1 }, ran } }
+    Attempt { command, done: CommandRun { step: 0, span: Span { start: 0, end: 1 }, ran } }
 }
 
 fn running() -> Run {
     let execution = Execution { phase: "build".to_owned(), outcome: "in_flight".to_owned(), ..Execution::default() };
-    let execution = Execution { id: MadeId("e".to_owned()), ..execution };
+    let execution = Execution { id: GeneratedId("e".to_owned()), ..execution };
     Run { status: "running".to_owned(), executions: vec![execution], ..Run::default() }
 }
 
@@ -49,7 +49,7 @@ fn ended(output: &str, summaries: &[&str]) -> Run {
 }
 
 #[test]
-fn one_of_two_ends_explains_what_is_there() {
+fn one_of_two_ends_explains_the_state() {
     let both = [tried(end("a"), Outcome::Done), tried(end("b"), Outcome::Refused)];
     assert!(explained(&running(), &both, &ended("a", &["a"])).is_some());
     assert!(explained(&running(), &both, &ended("b", &["a"])).is_none(), "the output of the loser");
@@ -58,13 +58,13 @@ fn one_of_two_ends_explains_what_is_there() {
 }
 
 #[test]
-fn two_winners_are_found() {
+fn two_winners_are_reported() {
     let both = [tried(end("a"), Outcome::Done), tried(end("b"), Outcome::Done)];
     assert!(explained(&running(), &both, &ended("a", &["a"])).is_none());
 }
 
 #[test]
-fn an_unknown_end_is_whole_or_absent() {
+fn an_unknown_end_took_effect_entirely_or_not_at_all() {
     let one = [tried(end("a"), Outcome::Unknown)];
     assert!(explained(&running(), &one, &running()).is_some());
     assert!(explained(&running(), &one, &ended("a", &["a"])).is_some());
@@ -72,7 +72,7 @@ fn an_unknown_end_is_whole_or_absent() {
 }
 
 #[test]
-fn a_gate_keeps_what_is_in_the_scratch() {
+fn a_gate_keeps_the_scratch() {
     let gate = |key: &str| Command::Gate {
         id: "g".to_owned(),
         kind: "approve",
@@ -91,7 +91,7 @@ fn a_gate_keeps_what_is_in_the_scratch() {
 }
 
 #[test]
-fn what_serde_cannot_hold_is_read_as_text() {
+fn values_that_serde_cannot_represent_are_read_as_text() {
     let text = r#"{"a":{"b":"\ud800","c":1},"d":[1e999,2]}"#;
     assert_eq!(member(text, &["a", "b"]).as_deref(), Some(r#""\ud800""#));
     let value = lenient(text).expect("it is JSON");

@@ -1,4 +1,4 @@
-//! Every value of every row of theirs, against what the library says of it.
+//! Compares every value of every row of theirs with the result of the library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,11 +11,11 @@ use duolog::schedules::Origin;
 use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, ChatId, ExecutionId, Money, RunId, Store};
 use serde_json::{Value, json};
 
-use super::{LAST_DAY, Taken, at, money, object, other, parsed, text};
+use super::{ImportedHome, LAST_DAY, at, money, object, other, parsed, text};
 use crate::compat::Verdict;
 
-/// Every value of every row of theirs, against what the library says of it.
-pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
+/// Compares every value of every row.
+pub(super) fn compare(verdict: &mut Verdict, taken: &ImportedHome) -> io::Result<()> {
     let mut executions: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for row in &taken.rows["executions"] {
         compare_execution(verdict, &taken.store, row)?;
@@ -28,8 +28,8 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
         compare_run(verdict, taken, row, of_run)?;
     }
     if bare > 0 {
-        let lost = format!("{bare} runs name their repository without its owner, and a list by owner/repo misses them");
-        verdict.theirs_loses.push(lost);
+        let lost = format!("{bare} runs have their repository without its owner, and a list by owner/repo misses them");
+        verdict.reader_losses.push(lost);
     }
     for row in &taken.rows["workflow_approvals"] {
         compare_gate(verdict, taken, row)?;
@@ -47,7 +47,7 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
         ]);
         let right = json!([row["enabled"], row["schedule"], [row["updated_at"], row["updated_by"]]]);
         verdict.same(&format!("schedule {}", row["name"]), &ours, &right);
-        verdict.same(&format!("why schedule {} cannot fire", row["name"]), &schedule.problem, &None);
+        verdict.same(&format!("problem of schedule {}", row["name"]), &schedule.problem, &None);
     }
     compare_sums(verdict, taken)?;
     let workflows = taken.store.workflows().list(None, PAGE_MAX).map_err(other)?;
@@ -62,8 +62,8 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
     Ok(())
 }
 
-/// What the roll-ups of a year add up to, and what the rows do.
-fn compare_sums(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
+/// Compares the sums of a year's roll-ups with those of the rows.
+fn compare_sums(verdict: &mut Verdict, taken: &ImportedHome) -> io::Result<()> {
     let query = RollupQuery { every: RollupInterval::Day, last: 366, zone: None, workflow: None };
     let days = taken.store.runs().rollups(&query).map_err(other)?;
     let rows = &taken.rows["executions"];
@@ -88,12 +88,12 @@ fn compare_sums(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the report says this of something.
+/// Returns true if the report has this note.
 fn is_told(report: &ImportReport, unit: &str, reason: &str) -> bool {
     report.left_out.notes.iter().any(|note| note.unit == unit && note.reason.contains(reason))
 }
 
-fn compare_run(verdict: &mut Verdict, taken: &Taken, row: &Value, executions: &[&Value]) -> io::Result<()> {
+fn compare_run(verdict: &mut Verdict, taken: &ImportedHome, row: &Value, executions: &[&Value]) -> io::Result<()> {
     let store = &taken.store;
     let id = RunId::parse(text(row, "id")).map_err(other)?;
     let run = store.runs().get(&id).map_err(other)?;
@@ -103,7 +103,7 @@ fn compare_run(verdict: &mut Verdict, taken: &Taken, row: &Value, executions: &[
     verdict.same(&format!("phase_history of {what}"), &history.as_str(), &text(row, "phase_history"));
     for (name, ours) in [("scratch", object(&run.scratch)), ("node_statuses", object(&run.node_statuses))] {
         let mut right = row[name].as_str().map_or_else(|| json!({}), parsed);
-        // What does not fit a row is told of, and nothing else is missing.
+        // A value that does not fit a row is reported; nothing else is missing.
         let fits = |key: &str, value: &Value| {
             value.to_string().len() <= SCRATCH_VALUE_BYTES_MAX
                 || !is_told(&taken.first, &what, &format!("{name}.{key} is"))
@@ -143,7 +143,7 @@ fn compare_run(verdict: &mut Verdict, taken: &Taken, row: &Value, executions: &[
         None if !summary.trigger_id.starts_with("slack:") => "webhook",
         _ => "chat",
     });
-    verdict.same(&format!("what set {what} off"), &summary.trigger_type.as_str(), &kind);
+    verdict.same(&format!("trigger of {what}"), &summary.trigger_type.as_str(), &kind);
     let cost = executions.iter().filter_map(|row| money(&row["cost_usd"])).reduce(|a, b| a + b);
     let tokens = executions.iter().flat_map(|row| TOKENS.map(|name| row[name].as_u64())).flatten().reduce(|a, b| a + b);
     verdict.same(&format!("cost and tokens of {what}"), &(summary.cost, summary.tokens), &(cost, tokens));
@@ -151,18 +151,14 @@ fn compare_run(verdict: &mut Verdict, taken: &Taken, row: &Value, executions: &[
     let ours: BTreeSet<String> = page.executions.iter().map(|one| one.id.to_string()).collect();
     let right: BTreeSet<String> = executions.iter().map(|row| text(row, "id").to_owned()).collect();
     verdict.same(&format!("executions of {what}"), &ours, &right);
-    verdict.same(
-        &format!("whether {what} is leased"),
-        &run.summary.lease_expires_at.is_some(),
-        &(row["status"] == "running"),
-    );
-    verdict.same(&format!("takeovers of {what}"), &(run.restart_cap >= summary.restart_count), &true);
+    verdict.same(&format!("lease of {what}"), &run.summary.lease_expires_at.is_some(), &(row["status"] == "running"));
+    verdict.same(&format!("restart limit of {what}"), &(run.restart_cap >= summary.restart_count), &true);
     Ok(())
 }
 
 const TOKENS: [&str; 4] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
 
-/// Whose repository a row speaks of, and which: its owner stands before it, beside it, or in what set it off.
+/// Returns the owner and the repository of a row: the owner is in `repo`, in `owner` or in the trigger.
 fn repository(row: &Value) -> (Option<String>, Option<String>) {
     let Some(repo) = row["repo"].as_str() else { return (row["owner"].as_str().map(str::to_owned), None) };
     let bare = repo.rsplit('/').next().unwrap_or(repo);
@@ -176,7 +172,7 @@ fn compare_execution(verdict: &mut Verdict, store: &Store, row: &Value) -> io::R
     let id = ExecutionId::parse(text(row, "id")).map_err(other)?;
     let ours = store.runs().executions().get(&id).map_err(other)?;
     let output = store.runs().executions().whole_output(&id).map_err(other)?;
-    verdict.same(&format!("what execution {id} said"), &output.as_deref(), &row["output_text"].as_str());
+    verdict.same(&format!("output of execution {id}"), &output.as_deref(), &row["output_text"].as_str());
     verdict.same(&format!("repository of execution {id}"), &(ours.owner.clone(), ours.repo.clone()), &repository(row));
     let cost = ours.end.as_ref().and_then(|end| end.finish.cost);
     verdict.same(&format!("cost of execution {id}"), &cost, &money(&row["cost_usd"]));
@@ -192,7 +188,7 @@ fn compare_execution(verdict: &mut Verdict, store: &Store, row: &Value) -> io::R
     Ok(())
 }
 
-/// An execution in the shape of their rows.
+/// Returns an execution in the shape of their rows.
 fn shown_execution(execution: &Execution) -> Value {
     let finish = execution.end.as_ref().map(|end| &end.finish);
     json!({
@@ -218,7 +214,7 @@ fn shown_execution(execution: &Execution) -> Value {
     })
 }
 
-/// A gate in the shape of their rows; one that was answered in words is `approved` there.
+/// Returns a gate in the shape of their rows; a reply is `approved` there.
 fn shown_gate(gate: &Approval) -> Value {
     let status = match (gate.kind, gate.status) {
         (ApprovalKind::Reply, ApprovalStatus::Answered) => "approved",
@@ -238,7 +234,7 @@ fn shown_gate(gate: &Approval) -> Value {
     })
 }
 
-fn compare_gate(verdict: &mut Verdict, taken: &Taken, row: &Value) -> io::Result<()> {
+fn compare_gate(verdict: &mut Verdict, taken: &ImportedHome, row: &Value) -> io::Result<()> {
     let id = ApprovalId::parse(text(row, "id")).map_err(other)?;
     let gate = taken.store.approvals().get(&id).map_err(other)?;
     for (name, value) in shown_gate(&gate).as_object().into_iter().flatten() {
@@ -256,23 +252,19 @@ fn compare_gate(verdict: &mut Verdict, taken: &Taken, row: &Value) -> io::Result
         || taken.rows["workflow_approvals"].iter().any(|one| is_later(&one))
         || taken.rows["executions"].iter().any(|one| began(&one));
     let is_consumed = row["status"] == "approved" && went_on;
-    verdict.same(
-        &format!("whether the answer at gate {id} was taken note of"),
-        &gate.consumed_at.is_some(),
-        &is_consumed,
-    );
+    verdict.same(&format!("acknowledgement of gate {id}"), &gate.consumed_at.is_some(), &is_consumed);
     if row["status"] == "approved" && !is_consumed {
         let lost = format!(
-            "run {} waits on, though {} was approved: ours tells the answer to whoever resumes it",
+            "run {} stays paused although {} was approved: ours gives the response to the process that resumes it",
             text(run, "id"),
             text(row, "gate")
         );
-        verdict.theirs_loses.push(lost);
+        verdict.reader_losses.push(lost);
     }
     Ok(())
 }
 
-fn compare_chat(verdict: &mut Verdict, taken: &Taken, row: &Value) -> io::Result<()> {
+fn compare_chat(verdict: &mut Verdict, taken: &ImportedHome, row: &Value) -> io::Result<()> {
     let id = ChatId::parse(text(row, "id")).map_err(other)?;
     let chat = taken.store.chats().get(&id).map_err(other)?;
     let ours = json!([
@@ -303,7 +295,7 @@ fn compare_chat(verdict: &mut Verdict, taken: &Taken, row: &Value) -> io::Result
         .iter()
         .map(|message| {
             let mut content = text(message, "content").to_owned();
-            // No column of ours holds a NUL byte, and that is told.
+            // No column of ours can hold a NUL byte, and the import reports that.
             if content.contains('\0')
                 && is_told(&taken.first, &format!("message {} of chat {id}", message["id"]), "NUL")
             {
@@ -320,8 +312,8 @@ fn compare_chat(verdict: &mut Verdict, taken: &Taken, row: &Value) -> io::Result
     verdict.same(&format!("messages of chat {id}"), &ours, &right);
     verdict.same(&format!("count of chat {id}"), &chat.message_count, &(right.len() as u64));
     if row["message_count"].as_u64() != Some(right.len() as u64) {
-        let lost = format!("chat {id} has {} messages and says {}", right.len(), row["message_count"]);
-        verdict.theirs_loses.push(lost);
+        let lost = format!("chat {id} has {} messages and counts {}", right.len(), row["message_count"]);
+        verdict.reader_losses.push(lost);
     }
     Ok(())
 }

@@ -1,26 +1,26 @@
-//! Messages of PostgreSQL's protocol, version 3, as far as the proxy must know them.
+//! Messages of PostgreSQL's protocol, version 3, as far as the proxy needs them.
 //!
-//! A message is a type byte, a length that counts itself, and a body. Only the head of a long body is kept; the rest
-//! passes through.
+//! A message is a type byte, a length that includes itself, and a body. Only the start of a long body is kept; the rest
+//! is passed through.
 
 use std::io::{self, Read, Write};
 
-/// How much of a body is looked at.
+/// The part of a body that is examined.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// The server takes no larger message either.
+/// The limit of the server.
 const BODY_BYTES_MAX: usize = 1 << 30;
-/// The server takes no longer greeting either.
+/// The limit of the server for a greeting.
 const HELLO_BYTES_MAX: usize = 10_000;
 
-/// Codes in place of a version, by which a client asks for encryption before it greets.
+/// Codes in place of a version: the client requests encryption before its greeting.
 const TLS: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
-/// The first message of a client, which has no type: a greeting, or the wish to cancel.
+/// The first message of a client, which has no type: a greeting or a cancel request.
 pub(super) struct Hello(pub(super) Vec<u8>);
 
 impl Hello {
-    /// Reads it, and says no to encryption as often as asked.
+    /// Reads it, and refuses each request for encryption.
     pub(super) fn read(client: &mut (impl Read + Write)) -> io::Result<Self> {
         loop {
             let mut len = [0; 4];
@@ -41,16 +41,16 @@ impl Hello {
     }
 }
 
-/// A message, with the head of its body.
+/// A message, with the start of its body.
 pub(super) struct Frame {
     pub(super) kind: u8,
     pub(super) head: Vec<u8>,
-    /// How much of the body still has to be read.
+    /// The length of the body that is not read yet.
     rest: usize,
 }
 
 impl Frame {
-    /// Reads the next message, or nothing where the stream ends between two.
+    /// Reads the next message; `None` if the stream ends between two.
     pub(super) fn read(stream: &mut impl Read) -> io::Result<Option<Self>> {
         let mut kind = [0];
         if stream.read(&mut kind)? == 0 {
@@ -64,7 +64,7 @@ impl Frame {
         Ok(Some(Self { kind: kind[0], rest: body - head.len(), head }))
     }
 
-    /// Writes the message to `to`, with what is left of it in `from`.
+    /// Writes the message to `to`, and copies the rest of its body from `from`.
     pub(super) fn forward(&self, from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
         let len = u32::try_from(4 + self.len()).map_err(|_| not_the_protocol())?;
         let mut bytes = Vec::with_capacity(5 + self.head.len());
@@ -79,23 +79,23 @@ impl Frame {
         Ok(())
     }
 
-    /// How long the body is.
+    /// Returns the length of the body.
     pub(super) fn len(&self) -> usize {
         self.head.len() + self.rest
     }
 
-    /// Whether the client has then asked a whole question: `Query`, `Sync` or `FunctionCall`.
+    /// Returns true if the message ends a batch of the client: `Query`, `Sync` or `FunctionCall`.
     pub(super) fn asks(&self) -> bool {
         matches!(self.kind, b'Q' | b'S' | b'F')
     }
 
-    /// Whether the server has then answered one: `ReadyForQuery`.
+    /// Returns true if the message ends an answer of the server: `ReadyForQuery`.
     pub(super) fn ends_answer(&self) -> bool {
         self.kind == b'Z'
     }
 
-    /// Changes the server's version, if this is the `ParameterStatus` that tells it, or a `DataRow` that holds its number
-    /// as text. The truth is learned from the one and looked for in the other.
+    /// Changes the server's version in the `ParameterStatus` that reports it, and in a `DataRow` with its number as
+    /// text. The first sets `truth` to the real number, and the second is compared with it.
     pub(super) fn claim_version(&mut self, version: &str, truth: &mut Option<String>) {
         if self.kind == b'S' && self.text(0) == Some("server_version") {
             *truth = self.text(1).and_then(number_of);
@@ -109,15 +109,15 @@ impl Frame {
         }
     }
 
-    /// The text number `index` of those at the start of the body, each of which ends in a zero.
+    /// Returns the text number `index` of those at the start of the body, each of which ends with a zero.
     pub(super) fn text(&self, index: usize) -> Option<&str> {
         let part = self.head.split(|byte| *byte == 0).nth(index)?;
-        // As far as it is text: the head of a long body may end within a character.
+        // The start of a long body may end inside a character.
         Some(part.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
     }
 }
 
-/// What `server_version_num` says where `server_version` is this: `150004` for `15.4 (Debian …)`.
+/// Returns `server_version_num` for a `server_version`: `150004` for `15.4 (Debian …)`.
 fn number_of(version: &str) -> Option<String> {
     let (major, minor) = version.split(' ').next()?.split_once('.')?;
     Some((major.parse::<u32>().ok()? * 10_000 + minor.parse::<u32>().ok()?).to_string())
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_its_length_a_message_is_forwarded_as_it_came() {
+    fn a_message_of_any_length_is_forwarded_unchanged() {
         for len in [0, 1, HEAD_BYTES_MAX - 1, HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1, 3 * HEAD_BYTES_MAX] {
             let sent = message(b'Q', &vec![b'x'; len]);
             let mut from = sent.as_slice();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_cut_anywhere_is_an_error_and_never_a_message() {
+    fn a_truncated_message_is_an_error() {
         let sent = message(b'Q', b"SELECT 1\0");
         assert!(Frame::read(&mut &sent[..0]).expect("an end").is_none());
         for cut in 1..sent.len() {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_cannot_be_are_refused() {
+    fn invalid_lengths_are_refused() {
         for len in [0_u32, 3, u32::MAX] {
             let bytes = [&b"Q"[..], &len.to_be_bytes()].concat();
             assert!(Frame::read(&mut bytes.as_slice()).is_err(), "{len}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_the_number_of_the_version_tells_the_claimed_one() {
+    fn a_row_with_the_version_number_gets_the_claimed_one() {
         let mut truth = Some("150004".to_owned());
         for (body, expected) in [
             (b"\0\x01\0\0\0\x06150004", b"\0\x01\0\0\0\x06140099"),

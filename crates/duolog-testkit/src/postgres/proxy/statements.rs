@@ -1,5 +1,5 @@
-//! Which statement a client's message runs: in a simple query the text is there, in the extended protocol it was parsed
-//! under a name and bound to a portal before.
+//! Finds the statement that a client's message executes: a simple query contains its text; in the extended protocol the
+//! text was parsed under a name and bound to a portal before.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    /// Takes note of a message; returns the text of the statement if the message runs one.
+    /// Processes a message. Returns the text of the statement if the message executes one.
     pub(super) fn hear(&mut self, frame: &Frame) -> Option<String> {
         match frame.kind {
             b'Q' => return frame.text(0).map(str::to_owned),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_make_no_sense_run_nothing() {
+    fn malformed_messages_execute_nothing() {
         let mut statements = Statements::default();
         for (kind, body) in [(b'P', &b""[..]), (b'B', b"\0unknown\0"), (b'E', b"\xff\0"), (b'C', b""), (b'X', b"")] {
             assert_eq!(statements.hear(&frame(kind, body)), None);

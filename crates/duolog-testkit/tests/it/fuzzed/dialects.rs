@@ -1,4 +1,4 @@
-//! Rendering: no line is hidden, each is told the same way every time, and a bad one spoils no other.
+//! Rendering: no line is hidden, rendering is deterministic, and a bad line does not affect others.
 
 use duolog_log::dialect::detect::of_line;
 use duolog_log::dialect::summary::Summary;
@@ -11,9 +11,9 @@ use super::{choice, lines_in};
 pub(super) fn target(input: &[u8]) {
     for dialect in Dialect::ALL {
         let items = render(dialect, input);
-        assert_eq!(items, render(dialect, input), "{dialect}: twice the same");
+        assert_eq!(items, render(dialect, input), "{dialect}: rendering is deterministic");
         let order = |item: &TimelineItem| (item.position, item.part);
-        assert!(items.windows(2).all(|pair| order(&pair[0]) < order(&pair[1])), "{dialect}: positions go on");
+        assert!(items.windows(2).all(|pair| order(&pair[0]) < order(&pair[1])), "{dialect}: positions increase");
         each_by_itself(dialect, input);
         the_next_good_line_is_read(dialect, input);
         folds(&items, choice(input, 1) % (items.len() + 1));
@@ -40,16 +40,16 @@ fn each_by_itself(dialect: Dialect, input: &[u8]) {
         Interpreter::new(dialect).bytes(Position(7), line, &mut by_bytes);
         Interpreter::new(dialect).line(Position(7), &text, &mut by_text);
         assert_eq!(by_bytes, by_text);
-        assert_eq!(by_text.is_empty(), text.trim().is_empty(), "{dialect}: only a blank line says nothing");
+        assert_eq!(by_text.is_empty(), text.trim().is_empty(), "{dialect}: only a blank line has no item");
         assert!(by_text.iter().all(|item| item.position == Position(7)));
         let padded = format!("  {text}\t\r");
         let mut by_padded = Vec::new();
         Interpreter::new(dialect).line(Position(7), &padded, &mut by_padded);
-        assert_eq!(by_padded, by_text, "{dialect}: white space around a line is nothing");
+        assert_eq!(by_padded, by_text, "{dialect}: white space around a line does not matter");
     }
 }
 
-/// A line that says something which no input holds.
+/// Returns a line with a text that no input contains.
 fn good_line(dialect: Dialect, word: &str) -> String {
     let line = match dialect {
         Dialect::Envelope => r#"{"type":"user","message":{"role":"user","content":"WORD"}}"#,
@@ -79,7 +79,7 @@ fn the_next_good_line_is_read(dialect: Dialect, input: &[u8]) {
     assert!(alone.len() == 1 && alone[0].text == word, "{dialect}");
 }
 
-/// Turns and summaries take any items; a summary can stop after any of them and go on.
+/// Turns and summaries accept any items; a summary can stop after any item and resume.
 fn folds(items: &[TimelineItem], cut: usize) {
     let (mut turns, mut whole, mut first) = (TurnFold::default(), Summary::default(), Summary::default());
     let mut told: u64 = 0;
@@ -92,5 +92,5 @@ fn folds(items: &[TimelineItem], cut: usize) {
     items[..cut].iter().for_each(|item| first.item(item));
     let mut second = Summary::from_bytes(&first.to_bytes()).expect("reads back");
     items[cut..].iter().for_each(|item| second.item(item));
-    assert_eq!(second, whole, "stopped after {cut}");
+    assert_eq!(second, whole, "resumed after {cut}");
 }

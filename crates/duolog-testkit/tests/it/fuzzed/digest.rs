@@ -1,4 +1,4 @@
-//! What is folded from a log comes out the same however often the fold stopped, and stays within its bounds.
+//! The fold of a log has the same result however often it stopped, and stays within its limits.
 
 use duolog_log::dialect::digest::Digest;
 use duolog_types::limits::{DIGEST_BYTES_MAX, MODEL_BYTES_MAX, TITLE_BYTES_MAX};
@@ -14,10 +14,10 @@ pub(super) fn target(input: &[u8]) {
     let resumed = folded(Digest::from_bytes(&stopped).expect("reads back"), second);
     assert_eq!(resumed.dialect(), whole.dialect());
     assert_eq!((resumed.title(), resumed.model()), (whole.title(), whole.model()));
-    assert_eq!(resumed.to_bytes(), whole.to_bytes(), "stopped after {} lines", first.len());
+    assert_eq!(resumed.to_bytes(), whole.to_bytes(), "resumed after {} lines", first.len());
     assert!(whole.title().is_none_or(|title| title.len() <= TITLE_BYTES_MAX));
     assert!(whole.model().is_none_or(|model| model.len() <= MODEL_BYTES_MAX));
-    // Bytes of anything else are refused or read, never trusted.
+    // Arbitrary bytes are refused or read without a panic.
     if let Some(digest) = Digest::from_bytes(input) {
         let _ = (digest.moves(), digest.to_bytes());
     }

@@ -1,4 +1,4 @@
-//! Every byte of a log is in one line, in a torn rest, or in a line said to be too long, however it is read.
+//! Every byte of a log is in one line, in a torn tail, or in a line reported as too long, however it is read.
 
 use std::io;
 use std::path::Path;
@@ -16,12 +16,12 @@ use duolog_testkit::SimDisk;
 const LOG: &str = "log.jsonl";
 const WAIT: Duration = Duration::from_secs(5);
 
-/// A line as it was given out; without bytes where it was too long.
+/// A line as it was read; without bytes if it was too long.
 type Read = (u64, u64, Option<Vec<u8>>);
 
 pub(super) fn target(input: &[u8]) {
     let lines = lines_in(input);
-    // As long as some line is, and a byte less.
+    // The length of a line, and one byte less.
     let len = lines[choice(input, 1) % lines.len()].len();
     for line_bytes_max in [usize::MAX, len, len.saturating_sub(1)] {
         let expected = expected(input, line_bytes_max);
@@ -30,7 +30,7 @@ pub(super) fn target(input: &[u8]) {
         disk.write(LOG, input);
         let reader = open(&disk.as_disk());
         let (stable, rest) = reader.stable_end_and_rest(WAIT).expect("an end");
-        assert_eq!((stable.0, stable.0 + rest), (end, input.len() as u64), "every byte is in a line or in the rest");
+        assert_eq!((stable.0, stable.0 + rest), (end, input.len() as u64), "every byte is in a line or in the tail");
         assert_eq!(forward(&reader, 0, end, line_bytes_max), expected);
         let mut back = backward(&reader, end, line_bytes_max);
         back.reverse();
@@ -89,7 +89,7 @@ fn backward(reader: &Reader, to: u64, line_bytes_max: usize) -> Vec<Read> {
     all
 }
 
-/// A log that is read while only a part of it is there, and then to its end.
+/// Reads a log while only a part of it is there, and then to its end.
 fn in_two(input: &[u8], line_bytes_max: usize, expected: &[Read]) {
     let cut = choice(input, 3) % (input.len() + 1);
     let disk = SimDisk::new();
@@ -104,7 +104,7 @@ fn in_two(input: &[u8], line_bytes_max: usize, expected: &[Read]) {
     assert_eq!(all, expected, "cut at {cut}");
 }
 
-/// A batch takes the lines that may stand in a log, byte for byte, and no other.
+/// A batch accepts exactly the lines that are valid in a log, byte for byte.
 fn taken_by_a_batch(input: &[u8]) {
     let mut batch = Batch::default();
     let mut taken = Vec::new();
@@ -112,7 +112,7 @@ fn taken_by_a_batch(input: &[u8]) {
         let is_line = check_line(line, 64 << 20).is_ok();
         assert_eq!(batch.push(line).is_ok(), is_line);
         if is_line {
-            assert!(serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok(), "what is taken is JSON");
+            assert!(serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok(), "an accepted line is JSON");
             taken.extend_from_slice(line);
             taken.push(b'\n');
         }
@@ -120,7 +120,7 @@ fn taken_by_a_batch(input: &[u8]) {
     assert_eq!(batch.as_bytes(), taken);
 }
 
-/// A disk that reads at most so many bytes at once.
+/// A disk that reads at most this many bytes at once.
 struct Chopped(SimDisk, usize);
 
 struct ChoppedFile(Arc<dyn DiskFile>, usize);

@@ -1,4 +1,4 @@
-//! Inputs made out of others: bytes, lines and JSON changed as broken writers change them.
+//! Inputs derived from others: bytes, lines and JSON changed as by faulty writers.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// The maximum bytes of an input; longer lines do not meet other code.
+/// The maximum size of an input; longer lines reach no other code.
 const INPUT_BYTES_MAX: usize = 256 * 1024;
 
-/// Words that the code looks for, and bytes that are trouble anywhere.
+/// Words that the code looks for, and bytes that often cause errors.
 #[rustfmt::skip]
 const TOKENS: &[&str] = &[
     "{", "}", "[", "]", ":", ",", "\"", "\\", "\\\"", "\\u0000", "\\ud83d", "\\ude00", "null", "true",
@@ -24,10 +24,10 @@ const TOKENS: &[&str] = &[
     "\"timestamp\":\"2026-01-01T00:00:00Z\",", "\"timestamp\":-1e18,", "\"isSidechain\":true,", "\"sessionId\":\"s\",",
     "\"id\":\"i\",",
 ];
-/// Bytes that are not UTF-8, each in its own way.
+/// Bytes that are not UTF-8, each in a different way.
 const NO_TEXT: &[&[u8]] = &[b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf0\x9f", b"\x80", b"\xf8\x88\x80\x80\x80"];
 
-/// An input, shown as text that `printf %b` writes.
+/// An input, displayed as text for `printf %b`.
 pub(super) struct Input(pub(super) Vec<u8>);
 
 impl fmt::Debug for Input {
@@ -39,15 +39,15 @@ impl fmt::Debug for Input {
 /// One change of an input.
 #[derive(Clone, Debug)]
 enum Change {
-    /// So many bytes replaced, from a place anywhere.
+    /// Replaces a number of bytes at any position.
     Anywhere(Index, usize, Vec<u8>),
-    /// Bytes inserted where JSON would take a value or a member, so that a reader gets further than them.
+    /// Inserts bytes at a position where JSON has a value or a member, so that a reader continues after them.
     InJson(Index, Vec<u8>),
-    /// A number replaced.
+    /// Replaces a number.
     Number(Index, Vec<u8>),
-    /// Two values between the marks of JSON swapped.
+    /// Swaps two values between JSON delimiters.
     SwapValues(Index, Index),
-    /// So many bytes moved to another place, or copied there.
+    /// Moves or copies a number of bytes.
     Copy {
         from: Index,
         len: usize,
@@ -60,7 +60,7 @@ enum Change {
     CarriageReturns,
 }
 
-/// Inputs that begin as one of the seeds and are changed one to eight times.
+/// Returns inputs that start as one of the seeds and are changed one to eight times.
 pub(super) fn mutated(seeds: &[Vec<u8>]) -> impl Strategy<Value = Input> + use<> {
     (select(seeds.to_vec()), vec(change(seeds), 1..=8)).prop_map(|(mut input, changes)| {
         for change in changes {
@@ -91,7 +91,7 @@ fn change(seeds: &[Vec<u8>]) -> impl Strategy<Value = Change> + use<> {
     ]
 }
 
-/// Bytes to insert: a token, no text, a part of another seed, or a run of one byte that is longer than some buffer.
+/// Returns bytes to insert: a token, invalid UTF-8, a part of another seed, or a run of one byte longer than a buffer.
 fn inserted(seeds: &[Vec<u8>]) -> impl Strategy<Value = Vec<u8>> + use<> {
     let part = (select(seeds.to_vec()), any::<Index>(), 1..2000usize).prop_map(|(seed, from, len)| {
         let from = from.index(seed.len() + 1);
@@ -106,7 +106,7 @@ fn inserted(seeds: &[Vec<u8>]) -> impl Strategy<Value = Vec<u8>> + use<> {
     ]
 }
 
-/// A deep value with a comma behind it, whole or never closed.
+/// Returns a deep value with a comma after it, closed or not.
 fn nested() -> impl Strategy<Value = Vec<u8>> {
     let brackets = select(&[("[", "]"), ("{\"a\":", "}")][..]);
     (select(&[10, 129, 1_000, 20_000][..]), brackets, 0..3u8).prop_map(|(depth, (open, close), kind)| {

@@ -1,4 +1,4 @@
-//! Whatever a runtime tells becomes lines that a log takes and that the envelope reader knows, twice the same.
+//! Every output of a runtime becomes lines that a log accepts and the envelope reader knows, deterministically.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use duolog_types::line::check_line;
 use super::{choice, lines_in};
 use duolog_testkit::FixedClock;
 
-/// What a recorder wrote.
+/// The output of a recorder.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Written {
     lines: Vec<String>,
@@ -23,7 +23,7 @@ impl Sink for Written {
     type Error = Infallible;
 
     fn line(&mut self, line: &str) -> Result<(), Infallible> {
-        assert_eq!(check_line(line.as_bytes(), 64 << 20), Ok(()), "a line that a log takes: {line:.300}");
+        assert_eq!(check_line(line.as_bytes(), 64 << 20), Ok(()), "a log rejects the line {line:.300}");
         self.lines.push(line.to_owned());
         Ok(())
     }
@@ -39,7 +39,7 @@ pub(super) fn target(input: &[u8]) {
         lines_in(input).into_iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     let tool_result_bytes_max = 1 + choice(input, 1) % 2000;
     let written = record(&events, tool_result_bytes_max, &Known::default());
-    assert_eq!(written, record(&events, tool_result_bytes_max, &Known::default()), "twice the same");
+    assert_eq!(written, record(&events, tool_result_bytes_max, &Known::default()), "recording is deterministic");
     let mut items = Vec::new();
     let mut interpreter = Interpreter::new(Dialect::Envelope);
     let mut known = Known::default();
@@ -47,25 +47,25 @@ pub(super) fn target(input: &[u8]) {
         items.clear();
         interpreter.line(Position::ZERO, line, &mut items);
         let unread = items.iter().any(|item| item.what.as_deref() == Some("unreadable"));
-        // A rollout says some things twice, and its second line of such a pair shows nothing.
+        // A rollout has some events twice, and the second line of such a pair has no item.
         let may_be_silent = of_line(line) == Some(Dialect::Codex);
         assert!((may_be_silent || !items.is_empty()) && !unread, "{line:.300}");
-        // The whole of what was cut is kept, and what is shown is its beginning.
+        // The complete result is kept, and its start is shown.
         for item in items.iter().filter(|item| item.kind == ItemKind::ToolResult) {
             let Some(number) = item.full.as_deref().and_then(|full| full.strip_prefix("blob:")) else { continue };
             let whole =
                 usize::from_str_radix(number, 16).ok().and_then(|number| written.blobs.get(number.wrapping_sub(1)));
             let shown = item.text.rsplit_once("\n…[truncated ").map(|(shown, _)| shown);
-            // A runtime may name a blob of its own.
+            // A runtime may name its own blob.
             if let (Some(whole), Some(shown)) = (whole, shown) {
                 assert!(whole.starts_with(shown) && shown.len() <= tool_result_bytes_max);
             }
         }
     }
     let _ = written.lines.iter().rev().all(|line| known.line_before(line));
-    // What was not acknowledged is told again by some runtimes: it is taken again.
+    // Some runtimes repeat what was not acknowledged: it is recorded again.
     let again = record(&events, tool_result_bytes_max, &known);
-    assert!(again.lines.len() <= written.lines.len(), "a resumed session repeats no more than was said");
+    assert!(again.lines.len() <= written.lines.len(), "a resumed session repeats at most the original lines");
 }
 
 fn record(events: &[String], tool_result_bytes_max: usize, known: &Known) -> Written {

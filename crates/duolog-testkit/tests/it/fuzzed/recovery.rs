@@ -1,4 +1,4 @@
-//! A writer that finds any bytes in a log loses none of them, and the next line stands on its own.
+//! A writer that finds arbitrary bytes in a log loses none of them, and the next line is separate.
 
 use duolog_log::{Append, MendKind, Place, Watermark, Writer, torn_path, torn_records};
 use duolog_types::limits::Limits;
@@ -27,7 +27,7 @@ pub(super) fn target(input: &[u8]) {
                 let records = torn_records(&disk.as_disk(), LOG.as_ref()).expect("records");
                 assert_eq!(records.iter().map(|record| record.len).collect::<Vec<_>>(), [rest.len() as u64]);
                 let torn = disk.read(torn_path(LOG.as_ref())).expect("a .torn file");
-                assert!(torn.ends_with(&[rest, b"\n"].concat()), "what was cut is kept");
+                assert!(torn.ends_with(&[rest, b"\n"].concat()), "the removed bytes are kept");
             }
         }
         let (_, again) = open(&disk, &known);

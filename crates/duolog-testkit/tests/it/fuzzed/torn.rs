@@ -1,4 +1,4 @@
-//! A `.torn` file with anything in it gives up its whole records, and takes one more.
+//! A `.torn` file with arbitrary bytes returns its complete records, and accepts another one.
 
 use duolog_log::{MendKind, Place, Watermark, Writer, torn_path, torn_records};
 use duolog_types::limits::Limits;
@@ -19,9 +19,9 @@ pub(super) fn target(input: &[u8]) {
     let (_, recovery) = opened.expect("opens");
     assert_eq!(recovery.mend.map(|mend| (mend.kind, mend.bytes)), Some((MendKind::Quarantined, 6)));
     let now = disk.read(&path).expect("a .torn file");
-    assert!(now.starts_with(input), "nothing in it is ever cut");
+    assert!(now.starts_with(input), "no byte is removed");
     let after = torn_records(&disk.as_disk(), LOG.as_ref()).expect("records");
-    assert!(after.starts_with(&before), "what was there is there");
+    assert!(after.starts_with(&before), "earlier records are kept");
     let last = after.last().expect("the new one");
     assert_eq!((last.position, last.len), (3, 6));
 }

@@ -1,4 +1,4 @@
-//! What we write in a dialect, its reader tells again, to the letter.
+//! A line that we write in a dialect is read back unchanged.
 
 use duolog_log::dialect::detect::of_line;
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Line, Usage};
@@ -22,8 +22,8 @@ pub(super) fn target(input: &[u8]) {
 }
 
 fn read(dialect: Dialect, line: &str) -> Vec<TimelineItem> {
-    assert_eq!(check_line(line.as_bytes(), 64 << 20), Ok(()), "a log takes it: {line:.300}");
-    assert_eq!(of_line(line), Some(dialect), "its reader knows it: {line:.300}");
+    assert_eq!(check_line(line.as_bytes(), 64 << 20), Ok(()), "a log rejects the line {line:.300}");
+    assert_eq!(of_line(line), Some(dialect), "the dialect of the line {line:.300}");
     let mut items = Vec::new();
     Interpreter::new(dialect).line(Position::ZERO, line, &mut items);
     items
@@ -103,7 +103,7 @@ fn spoken(role: &str) -> ItemKind {
     if role == "user" { ItemKind::User } else { ItemKind::Assistant }
 }
 
-/// A list of texts as content shows it: what begins like a named part stands apart.
+/// Returns a list of texts as content shows it: a text that looks like a named part is on its own line.
 fn told(parts: &[&str]) -> String {
     let mut whole = String::new();
     for part in parts {

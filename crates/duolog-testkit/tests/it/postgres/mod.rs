@@ -6,16 +6,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Cuts, stalls and lies on the way to a server.
+/// A proxy that cuts, stalls and rewrites.
 mod proxy;
-/// The command that runs another beside a server.
+/// The command that runs another with a server.
 mod run;
-/// One server: its life, its databases and roles.
+/// One server: start, stop, databases and roles.
 mod server;
-/// Disks that are full for real.
+/// Full disks.
 mod small;
 
-/// The data directory of a server, as it says itself.
+/// Returns the data directory of a server, as the server reports it.
 fn data_of(access: &Access) -> PathBuf {
     PathBuf::from(access.run_sql("postgres", "SHOW data_directory").expect("an answer"))
 }
@@ -25,7 +25,7 @@ fn postmaster_of(data: &Path) -> i32 {
     file.lines().next().expect("a line").parse().expect("a process id")
 }
 
-/// Waits for the end of a process that is not our child.
+/// Waits for the end of a process that is not a child of this one.
 fn wait_end(pid: i32) {
     let pid = Pid::from_raw(pid).expect("a process id");
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -35,7 +35,7 @@ fn wait_end(pid: i32) {
     poll(&mut [PollFd::new(&process, PollFlags::IN)], None).expect("its end");
 }
 
-/// Waits until whoever started the server on `data` holds its directory no more.
+/// Waits until the process that started the server on `data` has released its directory.
 fn wait_released(data: &Path) {
     if let Ok(directory) = File::open(data.parent().expect("a parent")) {
         directory.lock().expect("the lock");

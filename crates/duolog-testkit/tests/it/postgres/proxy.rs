@@ -5,7 +5,7 @@ use duolog_testkit::postgres::{Access, Database, Plan, Proxy, Shared};
 
 const INSERT: &str = "BEGIN; INSERT INTO t VALUES (1); COMMIT";
 
-/// A database with an empty table, and a client that reaches it through a proxy.
+/// A database with an empty table, and a client that connects through a proxy.
 struct Bench {
     proxy: Proxy,
     client: Access,
@@ -26,7 +26,7 @@ impl Bench {
         self.client.run_sql(self.database.name(), sql).map_err(|error| error.to_string())
     }
 
-    /// The rows that are there, by a way around the proxy, once no other session is in the database.
+    /// Returns the rows without the proxy, after all other connections to the database ended.
     fn rows(&self) -> String {
         let alone = "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
             AND backend_type = 'client backend' AND pid <> pg_backend_pid())
@@ -36,7 +36,7 @@ impl Bench {
 }
 
 #[test]
-fn without_a_plan_everything_passes() {
+fn without_a_plan_everything_is_forwarded() {
     let bench = Bench::new();
     bench.run(INSERT).expect("a row");
     let long = bench.run("SELECT repeat('x', 1000000)").expect("a long row");
@@ -46,7 +46,7 @@ fn without_a_plan_everything_passes() {
 }
 
 #[test]
-fn cut_before_the_commit_nothing_is_there() {
+fn after_a_cut_before_the_commit_there_is_no_row() {
     let bench = Bench::new();
     bench.proxy.plan(Plan::cut_before("commit"));
     let error = bench.run(INSERT).expect_err("cut");
@@ -57,7 +57,7 @@ fn cut_before_the_commit_nothing_is_there() {
 }
 
 #[test]
-fn cut_after_the_commit_the_row_is_there_and_the_client_does_not_know() {
+fn after_a_cut_after_the_commit_there_is_a_row_and_the_client_has_an_error() {
     let bench = Bench::new();
     bench.proxy.plan(Plan::cut_after("commit"));
     let error = bench.run(INSERT).expect_err("cut");
@@ -83,7 +83,7 @@ fn a_stalled_commit_waits_on_its_side_until_the_next_plan() {
 }
 
 #[test]
-fn a_client_is_told_another_version() {
+fn a_client_sees_another_version() {
     let bench = Bench::new();
     let ask = "\\echo :SERVER_VERSION_NAME";
     assert_ne!(bench.run(ask).expect("a version"), "13.4");
@@ -93,7 +93,7 @@ fn a_client_is_told_another_version() {
 }
 
 #[test]
-fn a_proxy_that_refuses_lets_nobody_in_and_cuts_only_when_told() {
+fn a_proxy_that_refuses_keeps_open_connections_until_they_are_cut() {
     let bench = Bench::new();
     bench.proxy.plan(Plan::stall_before("commit"));
     std::thread::scope(|scope| {
@@ -106,10 +106,10 @@ fn a_proxy_that_refuses_lets_nobody_in_and_cuts_only_when_told() {
     bench.run("SELECT 1").expect_err("refused");
     bench.proxy.plan(Plan::Pass);
     assert_eq!(bench.run("SELECT 1").expect("an answer"), "1");
-    assert_eq!(bench.rows(), "0", "the held commit went with its connection");
+    assert_eq!(bench.rows(), "0", "the stalled commit was lost with its connection");
 }
 
-/// Drivers prepare their statements and send many at once; what runs is then known only by a name.
+/// Drivers prepare statements and send several at once; a message then has only the name of a statement.
 #[test]
 fn prepared_and_pipelined_commits_are_caught_too() {
     let pipelined = "\\startpipeline\nBEGIN;\nINSERT INTO t VALUES (1);\nCOMMIT;\n\\endpipeline\n";

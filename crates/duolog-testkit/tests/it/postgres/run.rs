@@ -9,14 +9,14 @@ use duolog_testkit::postgres::{Access, Server};
 use super::{data_of, postmaster_of, wait_end, wait_released};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_duolog-postgres");
-/// Prints where the shared server's data is, with the programs of whatever version runs.
+/// Prints the data directory of the shared server.
 const WHERE: &str = r#"psql -X -At -d "$DUOLOG_TEST_POSTGRES" -c "SHOW data_directory""#;
 
 fn run(script: &str) -> Output {
     Command::new(BINARY).args(["run", "--", "sh", "-c", script]).output().expect("a run")
 }
 
-/// The data directory that the command printed, once its server and its keeper are gone.
+/// Returns the data directory that the command printed, after its server and its keeper ended.
 fn gone(output: &Output) -> PathBuf {
     let data = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     assert!(data.ends_with("data"), "{output:?}");
@@ -25,14 +25,14 @@ fn gone(output: &Output) -> PathBuf {
 }
 
 #[test]
-fn the_exit_code_is_the_commands_and_the_server_goes_with_it() {
+fn the_exit_code_is_that_of_the_command_and_the_server_is_removed() {
     let output = run(&format!("{WHERE}; exit 7"));
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert!(!gone(&output).parent().expect("a parent").exists());
 }
 
 #[test]
-fn a_signal_is_the_commands_own_and_the_server_goes_with_it() {
+fn a_signal_is_that_of_the_command_and_the_server_is_removed() {
     for signal in [2, 9, 15] {
         let output = run(&format!("{WHERE}; kill -{signal} $$"));
         assert_eq!(output.status.signal(), Some(signal), "{output:?}");
@@ -41,13 +41,13 @@ fn a_signal_is_the_commands_own_and_the_server_goes_with_it() {
 }
 
 #[test]
-fn the_command_has_no_child_it_does_not_know() {
+fn the_command_has_no_extra_child() {
     let output = run("cat /proc/$$/task/$$/children");
     assert_eq!(String::from_utf8_lossy(&output.stdout).split_whitespace().count(), 1, "only cat: {output:?}");
 }
 
 #[test]
-fn trouble_of_our_own_has_a_code_of_its_own() {
+fn a_failure_of_the_wrapper_has_its_own_exit_code() {
     let absent = Command::new(BINARY).args(["run", "--", "/no/such/command"]).output().expect("a run");
     let said = String::from_utf8_lossy(&absent.stderr);
     assert!(absent.status.code() == Some(125) && said.contains("/no/such/command"), "{absent:?}");
@@ -71,13 +71,13 @@ fn when_its_starter_is_killed_a_server_stops_and_the_next_start_sweeps() {
     starter.kill().expect("SIGKILL");
     starter.wait().expect("its end");
     wait_end(pid);
-    assert!(data.exists(), "nobody was left to remove it");
+    assert!(data.exists(), "no process is left to remove it");
     let next = Server::start().expect("a server");
     assert!(!data.parent().expect("a parent").exists());
     assert!(next.data().exists());
 }
 
-/// Whoever runs the tests, the server is not root's; here nor its starter is.
+/// The server never runs as root; here the process that starts it is not root either.
 #[test]
 fn somebody_who_is_not_root_can_start_a_server() {
     let place = tempfile::tempdir_in("/var/tmp").expect("a directory");

@@ -5,7 +5,7 @@ use duolog_testkit::postgres::{Access, Error, NewRole, Options, SHARED_ENV, Serv
 
 use super::{data_of, postmaster_of, wait_end};
 
-/// Tells a test that it runs in a process of its own.
+/// Tells a test that it runs in a separate process.
 const CHILD: &str = "DUOLOG_TEST_CHILD";
 
 fn count(server: &Access) -> String {
@@ -59,7 +59,7 @@ fn two_servers_live_side_by_side() {
     let [one, two] = std::thread::scope(|scope| {
         [scope.spawn(Server::start), scope.spawn(Server::start)].map(|started| started.join().expect("a thread"))
     });
-    // The threads that started them are gone; the servers must not be.
+    // The threads that started them have ended; the servers must run.
     let (one, two) = (one.expect("a server"), two.expect("a server"));
     assert_ne!(one.port(), two.port());
     assert_ne!(one.data(), two.data());
@@ -172,7 +172,7 @@ fn statements_before_a_failing_one_stay_and_those_after_do_not_run() {
     assert_eq!(count(&server), "0");
 }
 
-/// Runs a test of this binary in a process of its own, with `command` before it.
+/// Runs a test of this binary in a separate process, started by `command`.
 fn again(mut command: Command, test: &str) {
     command.args(["--exact", test]).env(CHILD, "1");
     let output = command.output().expect("a run");
@@ -180,7 +180,7 @@ fn again(mut command: Command, test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// Runs itself twice, alone and under the wrapper: what is shared is the process's.
+/// Runs itself twice, alone and under `duolog-postgres run`, because the shared server belongs to a process.
 #[test]
 fn shared_is_the_given_server_or_else_one_of_this_process() {
     if std::env::var_os(CHILD).is_none() {

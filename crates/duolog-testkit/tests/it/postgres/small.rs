@@ -5,11 +5,11 @@ use std::process::Command;
 use duolog_testkit::postgres::{Options, Server, SmallDisk};
 
 const MB: u64 = 1024 * 1024;
-/// Text that does not shrink, so that it needs pages.
+/// Text that does not compress, so that it needs pages.
 const ROWS: &str = "INSERT INTO t SELECT repeat(md5(n::text), 30) FROM generate_series(1, 10000) n";
 
 #[test]
-fn a_full_disk_under_the_tables_refuses_rows_until_there_is_room() {
+fn a_full_disk_of_tables_refuses_rows_until_space_is_freed() {
     let server = Server::start_small(SmallDisk::Tables(64 * MB)).expect("a server");
     let database = server.create_database().expect("a database");
     database.run_sql("CREATE TABLE t (v text)").expect("a table");
@@ -24,12 +24,12 @@ fn a_full_disk_under_the_tables_refuses_rows_until_there_is_room() {
 }
 
 #[test]
-fn a_full_disk_under_the_log_of_writes_takes_the_server_down_and_loses_no_row() {
-    // Goes to the log of writes and nowhere else: a table that grew would be refused first, and the server run on.
+fn a_full_disk_of_the_write_ahead_log_stops_the_server_and_loses_no_row() {
+    // Writes only to the write-ahead log: a table that grows would be refused first, and the server would keep running.
     const MESSAGES: &str = "SELECT count(pg_logical_emit_message(true, 'test', repeat('x', 1000000)))
         FROM generate_series(1, 100)";
-    // No checkpoint on the way: it would be the first to find no room.
-    // It stays down: a server that is asked to stop while it recovers by itself may take minutes to.
+    // No checkpoint meanwhile: it would be the first to find no space.
+    // No automatic restart: a server that is stopped during its own recovery may take minutes to stop.
     let settings = [("max_wal_size", "1GB"), ("restart_after_crash", "off")];
     let options = Options::default().small_disk(SmallDisk::Everything(96 * MB)).settings(&settings);
     let mut server = options.start().expect("a server");
@@ -69,7 +69,7 @@ fn a_small_disk_goes_with_its_server() {
     assert!(!is_mounted(&data) && !data.exists());
 }
 
-/// Runs itself again as the starter that dies.
+/// Runs itself again as the process that dies.
 #[test]
 fn a_small_disk_of_a_dead_starter_is_taken_off_by_the_next_start() {
     const STARTER: &str = "DUOLOG_TEST_STARTER";

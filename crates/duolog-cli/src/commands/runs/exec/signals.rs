@@ -13,7 +13,7 @@ use signal_hook::low_level;
 pub(super) struct Signals(Vec<(i32, UnixStream)>);
 
 /// The events that ended a wait.
-pub(super) struct Woken {
+pub(super) struct WakeReasons {
     /// The signals that arrived.
     pub(super) signals: Vec<i32>,
     /// True if the other end of the descriptor was closed.
@@ -39,7 +39,7 @@ impl Signals {
     }
 
     /// Waits for a signal, or until the other end of `also` is closed, at most `timeout`.
-    pub(super) fn wait(&mut self, also: Option<&UnixStream>, timeout: Option<Duration>) -> io::Result<Woken> {
+    pub(super) fn wait(&mut self, also: Option<&UnixStream>, timeout: Option<Duration>) -> io::Result<WakeReasons> {
         let mut polled: Vec<PollFd<'_>> =
             self.0.iter().map(|(_, stream)| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)).collect();
         polled.extend(also.map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)));
@@ -55,7 +55,7 @@ impl Signals {
                 signals.push(*signal);
             }
         }
-        Ok(Woken { signals, is_hung_up })
+        Ok(WakeReasons { signals, is_hung_up })
     }
 }
 

@@ -1,4 +1,4 @@
-"""Figures of a comparison, as duolog-bench reads them."""
+"""Benchmarks in the format that duolog-bench reads."""
 
 import json
 import shutil
@@ -8,17 +8,17 @@ SIZES = [200, 350, 600, 1100, 240, 420, 8192, 900, 280, 1600, 500, 3200, 320, 75
 
 
 def items_of(count):
-    """The same items for every side: 200 bytes to 8 KiB."""
+    """Returns the items of every side: 200 bytes to 8 KiB each."""
     return [{"role": "user", "content": "x" * SIZES[number % len(SIZES)]} for number in range(count)]
 
 
-def take_turns(room, ours, theirs):
-    """Calls both sides RUNS times, each in a new directory. The side that goes first changes from run to run."""
+def take_turns(directory, ours, theirs):
+    """Calls both sides RUNS times, each in a new directory. The side that goes first alternates."""
     runs = []
     for number in range(RUNS):
         taken = {}
         for side in (ours, theirs) if number % 2 == 0 else (theirs, ours):
-            where = room / "work"
+            where = directory / "work"
             where.mkdir()
             taken[side] = side(where)
             shutil.rmtree(where)
@@ -26,8 +26,8 @@ def take_turns(room, ours, theirs):
     return runs
 
 
-class Figure:
-    """Seconds of ours and of theirs, run by run. The ratio says how many times as long theirs takes."""
+class Benchmark:
+    """Seconds of ours and of theirs, run by run. The ratio is theirs divided by ours."""
 
     def __init__(self, name, what, target, runs):
         self.name, self.what, self.target, self.runs = name, what, target, runs
@@ -44,7 +44,7 @@ class Figure:
         }
 
 
-def write(path, measured, figures):
-    """Writes the report that duolog-bench --from reads."""
-    report = {"section": "peers", "measured": measured, "smoke": False, "figures": [f.as_json() for f in figures]}
+def write(path, measured, benchmarks):
+    """Writes the report for duolog-bench --from."""
+    report = {"section": "peers", "measured": measured, "smoke": False, "benchmarks": [f.as_json() for f in benchmarks]}
     path.write_text(json.dumps(report, indent=2) + "\n")

@@ -1,4 +1,4 @@
-//! What a home holds that only its owner knows: the owned tables and the logs, as lines that two runs have in common.
+//! The content of a home that cannot be rebuilt: owned tables and logs, as lines that are comparable between runs.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,20 +10,20 @@ use serde_json::{Map, Value};
 use crate::postgres::Database;
 use crate::replay::template::Copied;
 
-/// Tables that are not compared, each with its reason. Every other one is.
+/// Tables that are not compared, each with its reason. Every other table is.
 const LEFT_OUT: [&str; 8] = [
-    // Lines on their way to a log: the logs are compared after opening the home copied them.
+    // Lines that are pending for a log: the logs are compared after the home was opened, which copies them.
     "outbox_lines",
-    // Which process may have appended what is not folded.
+    // Marks of processes that may have appended lines that are not folded.
     "behind",
-    // How far a log was synced and hashed: whoever folds next does it.
+    // The synced and hashed part of a log: the next fold updates it.
     "seals",
     // Derived from the logs: a fold may come before or after the kill.
     "catalog",
     "digests",
     "responses",
     "usage_by_quarter",
-    // Summed up below: on a server its rows are spread over slots by chance.
+    // Summed up below: on a server its rows are spread over random slots.
     "execution_rollups",
 ];
 const SUMMED: &str = "SELECT 'execution_rollups' AS source, workflow, SUM(started) AS started, \
@@ -31,7 +31,7 @@ const SUMMED: &str = "SELECT 'execution_rollups' AS source, workflow, SUM(starte
     SUM(turns) AS turns, SUM(input_tokens) AS input_tokens, SUM(cost_picos) AS cost_picos \
     FROM execution_rollups GROUP BY workflow";
 
-/// Every row of the tables that are compared and every line of the logs, as they are.
+/// Returns every row of the compared tables and every line of the logs.
 pub(super) fn raw(copied: &Copied) -> Result<Vec<String>, String> {
     let mut lines = match copied.database() {
         Some(database) => of_server(database)?,
@@ -39,10 +39,10 @@ pub(super) fn raw(copied: &Copied) -> Result<Vec<String>, String> {
             of_file(&copied.home.at.join("state/state.db")).map_err(|error| format!("reading the state: {error}"))?
         }
     };
-    // Opening the home mends torn tails and notes it: what a killed writer leaves, whatever the command was.
+    // Opening the home repairs torn tails and records the repair: a killed writer leaves them, whatever the command.
     let mended = ["completed", "quarantined", "terminated"].map(|action| format!("\"action\":\"{action}\""));
     lines.retain(|line| !(line.starts_with("repairs ") && mended.iter().any(|mended| line.contains(mended))));
-    // Where the home is on a server: every copy of a home is in a directory of its own.
+    // The path of the home, which a server stores: every copy of a home has its own directory.
     lines.retain(|line| !line.starts_with("schema_meta {\"key\":\"home/"));
     lines.extend(logs(&copied.home.at.join("state"), &lines).map_err(|error| format!("reading the logs: {error}"))?);
     Ok(lines)
@@ -91,7 +91,7 @@ fn of_server(database: &Database) -> Result<Vec<String>, String> {
     Ok(run(&all.join("\n"))?.lines().map(str::to_owned).collect())
 }
 
-/// The lines of the logs that sessions have. A file that no row names is nothing: an import that was killed leaves one.
+/// Returns the lines of the sessions' logs. A file without a row is ignored: a killed import leaves one.
 fn logs(state: &Path, rows: &[String]) -> std::io::Result<Vec<String>> {
     let mut lines = Vec::new();
     for row in rows.iter().filter_map(|row| row.strip_prefix("sessions ")) {
@@ -106,7 +106,7 @@ fn logs(state: &Path, rows: &[String]) -> std::io::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// The ids and instants of a home: what is among them is not new.
+/// Returns the ids and timestamps of a home, which are not new.
 pub(super) fn known(raw: &[String]) -> HashSet<String> {
     let mut known = HashSet::new();
     for line in raw {
@@ -118,7 +118,7 @@ pub(super) fn known(raw: &[String]) -> HashSet<String> {
     known
 }
 
-/// The lines with everything that differs from run to run replaced: new ids and instants, durations, drawn numbers.
+/// Replaces everything that differs between runs: new ids and timestamps, durations, generated numbers.
 pub(super) fn canonical(raw: &[String], known: &HashSet<String>) -> Vec<String> {
     let mut lines: Vec<String> = raw
         .iter()
@@ -126,7 +126,7 @@ pub(super) fn canonical(raw: &[String], known: &HashSet<String>) -> Vec<String> 
             let fresh = |token: &str, name: &'static str| (!known.contains(token)).then_some(name);
             let line =
                 replaced(line, |token| fresh(token, SHAPES.iter().find(|shape| shape.0.len() == token.len())?.1));
-            // Drawn from a sequence, which a transaction that is undone does not give back; and durations.
+            // Values of a sequence, which a rolled back transaction does not return; and durations.
             let drawn = if line.starts_with("message_embeddings ") { "\"seq\":" } else { "\"id\":" };
             let keys = [drawn, "\\\"id\\\":", "duration_ms\":", "duration_ms\\\":"];
             without_state(keys.iter().fold(line, |line, key| without_number(&line, key)))
@@ -136,7 +136,7 @@ pub(super) fn canonical(raw: &[String], known: &HashSet<String>) -> Vec<String> 
     lines
 }
 
-/// Without the hash of its state in the name of a log: a copy of the home has a database of its own.
+/// Removes the hash of the state from the name of a log: a copy of the home has its own database.
 fn without_state(mut line: String) -> String {
     const HASH: usize = 12;
     let mut from = 0;
@@ -152,7 +152,7 @@ fn without_state(mut line: String) -> String {
     line
 }
 
-/// The lines of the first that the second has not.
+/// Returns the lines of the first that are not in the second.
 pub(super) fn missing<'a>(from: &'a [String], other: &[String]) -> Vec<&'a str> {
     let mut left: Vec<&str> = other.iter().map(String::as_str).collect();
     let mut missing = Vec::new();
@@ -165,15 +165,15 @@ pub(super) fn missing<'a>(from: &'a [String], other: &[String]) -> Vec<&'a str> 
     missing
 }
 
-/// What differs from run to run, and what it is called: ids, instants, and the end of a log's name where another file has
-/// the name itself.
+/// The shapes that differ between runs and their replacements: ids, timestamps, and the suffix of a log's name if
+/// another file has the plain name.
 const SHAPES: [(&str, &str); 3] = [
     ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "<id>"),
     ("dddd-dd-ddTdd:dd:dd.ddddddZ", "<instant>"),
     ("-xxxxxxxx.jsonl", "-<free>.jsonl"),
 ];
 
-/// Replaces the parts of a text that have a shape and a replacement.
+/// Replaces the parts of a text that have one of the shapes.
 fn replaced(text: &str, mut by: impl FnMut(&str) -> Option<&'static str>) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while !rest.is_empty() {

@@ -1,5 +1,5 @@
-//! The workload of equal lines: they cannot be told apart, so they are counted. Sessions are deleted and made again under the
-//! same id, logs are deleted, operations are asked again, writers die between a claim and its line, and copies are taken.
+//! The workload of equal lines, which are counted. It deletes sessions and creates them again under the same id,
+//! deletes logs, retries operations, stops writers between a claim and its line, and takes copies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,32 +15,32 @@ use super::script::{Player, batch_of, rename};
 use super::world::{World, scratch};
 use crate::disk::{CallKind, Fault, SimDisk};
 
-/// The one line that is ever appended here.
+/// The only line of this workload.
 pub(crate) const SAME: &str = "{\"same\":1}";
 
-type Held<T = ()> = Result<T, Broken>;
+type CheckResult<T = ()> = Result<T, Broken>;
 
 /// One session whose lines are counted.
 #[derive(Clone, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is set by a step of its own, in any combination")]
-pub(crate) struct Counted {
-    /// Whether making it was acknowledged.
+#[allow(clippy::struct_excessive_bools, reason = "each is set by its own step, in any combination")]
+pub(crate) struct CountedSession {
+    /// Its creation was acknowledged.
     created: bool,
-    /// Whether deleting it was tried; the acknowledgement makes it `gone`.
+    /// Its deletion was attempted; the acknowledgement sets `gone`.
     deleting: bool,
     gone: bool,
-    /// Whether deleting its log was tried since the lines below were appended, and not acknowledged.
+    /// The deletion of its log was attempted after the lines below were appended, and not acknowledged.
     emptying: bool,
-    /// The plain lines, each with what it was acknowledged with.
+    /// The plain lines, each with its acknowledged durability.
     lines: Vec<Option<Durability>>,
-    /// The operations that appended, or were to append, one line each.
+    /// The operations, which append one line each.
     operations: BTreeMap<OperationId, Option<Durability>>,
-    /// Those whose lines went with a log that was deleted: asked again, they are answered and append nothing.
+    /// The operations whose lines were deleted with a log: a retry is answered and appends nothing.
     answered: Vec<OperationId>,
 }
 
-impl Counted {
-    /// How many lines there must be, and how many there may be.
+impl CountedSession {
+    /// Returns the smallest and the largest valid number of lines.
     fn bounds(&self, survived: Durability) -> (usize, usize) {
         let must = |acknowledged: &&Option<Durability>| acknowledged.is_some_and(|durability| durability >= survived);
         let all = self.lines.len() + self.operations.len();
@@ -50,8 +50,8 @@ impl Counted {
         (self.lines.iter().filter(must).count() + self.operations.values().filter(must).count(), all)
     }
 
-    /// The same once every operation was asked again. A claim that was only as durable as the process may be lost with the
-    /// power while its line is kept: then the line is appended again.
+    /// Returns the bounds after a retry of every operation. A claim of durability `process` may be lost on power loss
+    /// while its line is kept; the retry then appends the line again.
     fn bounds_after(&self, survived: Durability) -> (usize, usize) {
         let must = |acknowledged: &&Option<Durability>| acknowledged.is_some_and(|durability| durability >= survived);
         let weak = self.operations.values().filter(|acknowledged| **acknowledged != Some(Durability::Power)).count();
@@ -65,40 +65,40 @@ impl Counted {
 }
 
 impl Player {
-    pub(super) fn alike(&mut self) -> duolog_join::Result<()> {
+    pub(super) fn equal_lines(&mut self) -> duolog_join::Result<()> {
         use Durability::{Power, Process};
         let (a, b) = (self.open()?, self.open()?);
         let same = self.create_same(&a)?;
-        self.same(&a, &same, Process);
-        self.same(&b, &same, Power);
-        self.same_once(&a, &same, "op-1", Power);
-        self.same_once(&b, &same, "op-2", Power);
-        self.dies_with_a_claim(&same, "op-3");
-        self.same(&b, &same, Process);
-        self.same_once(&b, &same, "op-3", Power);
+        self.append_same(&a, &same, Process);
+        self.append_same(&b, &same, Power);
+        self.append_same_once(&a, &same, "op-1", Power);
+        self.append_same_once(&b, &same, "op-2", Power);
+        self.stop_after_claim(&same, "op-3");
+        self.append_same(&b, &same, Process);
+        self.append_same_once(&b, &same, "op-3", Power);
         let _ = rename(&a, &same, "another", self.world.clock.now());
-        self.copy_is_whole(&b, &same);
+        self.take_and_check_copy(&b, &same);
         let _ = b.catch_up(u64::MAX);
-        self.same_once(&a, &same, "op-4", Process);
+        self.append_same_once(&a, &same, "op-4", Process);
         self.empty(&b, &same);
-        self.same(&a, &same, Process);
-        self.same_once(&b, &same, "op-5", Power);
-        self.same_once(&a, &same, "op-1", Power);
-        self.same(&a, &same, Power);
+        self.append_same(&a, &same, Process);
+        self.append_same_once(&b, &same, "op-5", Power);
+        self.append_same_once(&a, &same, "op-1", Power);
+        self.append_same(&a, &same, Power);
         self.delete(&a, &same);
-        self.same(&b, &same, Process);
+        self.append_same(&b, &same, Process);
         let same = self.create_same(&b)?;
-        self.same(&a, &same, Power);
-        self.same_once(&b, &same, "op-1", Power);
-        self.same(&b, &same, Process);
-        self.copy_is_whole(&a, &same);
+        self.append_same(&a, &same, Power);
+        self.append_same_once(&b, &same, "op-1", Power);
+        self.append_same(&b, &same, Process);
+        self.take_and_check_copy(&a, &same);
         let _ = a.leave(u64::MAX);
-        self.same(&b, &same, Process);
+        self.append_same(&b, &same, Process);
         let _ = b.leave(0);
         Ok(())
     }
 
-    fn counted<T>(&self, session: &SessionId, f: impl FnOnce(&mut Counted) -> T) -> T {
+    fn counted<T>(&self, session: &SessionId, f: impl FnOnce(&mut CountedSession) -> T) -> T {
         f(self.ledger.lock().expect("one thread").counted.entry(session.clone()).or_default())
     }
 
@@ -106,14 +106,16 @@ impl Player {
         let id = SessionId::parse("session-same").expect("a safe id");
         let row = SessionRow::new(id.clone(), self.world.home, "threads", "", self.world.clock.now());
         let stem = Stem { scope: "threads".to_owned(), file: "same".to_owned(), name: "same".to_owned() };
-        // Until this is acknowledged, the session may be there or not; its log is empty either way.
-        self.counted(&id, |counted| *counted = Counted { deleting: counted.deleting, ..Counted::default() });
+        // Until the creation is acknowledged, the session may exist or not; its log is empty either way.
+        self.counted(&id, |counted| {
+            *counted = CountedSession { deleting: counted.deleting, ..CountedSession::default() };
+        });
         by.create(NewLog { row, stem }, Durability::Power)?;
-        self.counted(&id, |counted| *counted = Counted { created: true, ..Counted::default() });
+        self.counted(&id, |counted| *counted = CountedSession { created: true, ..CountedSession::default() });
         Ok(id)
     }
 
-    fn same(&mut self, by: &Join, session: &SessionId, durability: Durability) {
+    fn append_same(&mut self, by: &Join, session: &SessionId, durability: Durability) {
         let at = self.counted(session, |counted| {
             counted.lines.push(None);
             counted.lines.len() - 1
@@ -121,13 +123,13 @@ impl Player {
         let done = by.append(session, &batch_of(&[SAME.to_owned()]), &Append { durability, if_position: None });
         self.counted(session, |counted| match done {
             Ok(_) => counted.lines[at] = Some(durability),
-            // A session that is not there takes no line, whatever became of the call.
+            // A deleted session takes no line, whatever the call returned.
             Err(_) if counted.gone => drop(counted.lines.pop()),
             Err(_) => {}
         });
     }
 
-    fn same_once(&mut self, by: &Join, session: &SessionId, id: &str, durability: Durability) {
+    fn append_same_once(&mut self, by: &Join, session: &SessionId, id: &str, durability: Durability) {
         let id = OperationId::parse(id).expect("a safe id");
         self.counted(session, |counted| {
             if !counted.answered.contains(&id) {
@@ -144,11 +146,11 @@ impl Player {
         }
     }
 
-    /// A third process claims the place of an operation's line and is gone before it writes it.
-    fn dies_with_a_claim(&mut self, session: &SessionId, id: &str) {
+    /// A third process claims the position of an operation's line and stops before it writes the line.
+    fn stop_after_claim(&mut self, session: &SessionId, id: &str) {
         let Ok(c) = self.world.open(&self.disk.process()) else { return };
         self.disk.fail_kind_from(CallKind::Append, 0, Fault::Stop { after_bytes: None });
-        self.same_once(&c, session, id, Durability::Power);
+        self.append_same_once(&c, session, id, Durability::Power);
     }
 
     fn empty(&mut self, by: &Join, session: &SessionId) {
@@ -166,13 +168,13 @@ impl Player {
     fn delete(&mut self, by: &Join, session: &SessionId) {
         self.counted(session, |counted| counted.deleting = true);
         if by.delete(session).is_ok() {
-            self.counted(session, |counted| *counted = Counted { gone: true, ..Counted::default() });
+            self.counted(session, |counted| *counted = CountedSession { gone: true, ..CountedSession::default() });
         }
     }
 
-    /// Takes a copy and opens it: all that was acknowledged before is there, and an operation asked again there is not
-    /// doubled.
-    fn copy_is_whole(&mut self, by: &Join, session: &SessionId) {
+    /// Takes a copy and opens it: it must hold everything acknowledged so far, and a retry of an operation must not
+    /// append its line twice.
+    fn take_and_check_copy(&mut self, by: &Join, session: &SessionId) {
         let counted = self.counted(session, |counted| counted.clone());
         let (dir, disk) = (scratch(), SimDisk::new());
         let Ok(copied) = by.backup(dir.path(), &disk.as_disk(), |_| {}) else { return };
@@ -185,17 +187,23 @@ impl Player {
     }
 }
 
-fn check_copy(world: &World, disk: Arc<dyn Disk>, session: &SessionId, counted: &Counted, is_whole: bool) -> Held {
+fn check_copy(
+    world: &World,
+    disk: Arc<dyn Disk>,
+    session: &SessionId,
+    counted: &CountedSession,
+    is_complete: bool,
+) -> CheckResult {
     let failed = |what: &'static str| move |error: duolog_join::Error| Broken(format!("{what} a copy failed: {error}"));
-    if !is_whole {
-        return Err(Broken("a copy of a home that nobody touched is not whole".to_owned()));
+    if !is_complete {
+        return Err(Broken("a copy of an undamaged home is incomplete".to_owned()));
     }
     let join = world.open_on(disk).map_err(failed("opening"))?;
     let count = |join: &Join| count(join, session).map_err(failed("reading"));
     let (must, may) = counted.bounds(Durability::Process);
     let there = count(&join)?;
     if !(must..=may).contains(&there) {
-        return Err(Broken(format!("a copy has {there} lines, and {must} to {may} were appended")));
+        return Err(Broken(format!("a copy has {there} lines, expected {must} to {may}")));
     }
     for id in counted.operations.keys() {
         ask(&join, session, id).map_err(failed("retrying in"))?;
@@ -205,7 +213,7 @@ fn check_copy(world: &World, disk: Arc<dyn Disk>, session: &SessionId, counted: 
     if (must..=may).contains(&there) {
         return Ok(());
     }
-    Err(Broken(format!("after every operation was asked again a copy has {there} lines, not {must} to {may}")))
+    Err(Broken(format!("after a retry of every operation a copy has {there} lines, expected {must} to {may}")))
 }
 
 fn ask(join: &Join, session: &SessionId, id: &OperationId) -> duolog_join::Result<()> {
@@ -224,8 +232,8 @@ fn count(join: &Join, session: &SessionId) -> duolog_join::Result<usize> {
     Ok(count)
 }
 
-/// Holds the counted sessions to what was told of them, and asks every operation again.
-pub(crate) fn check_counted(join: &Join, crashed: &Crashed<'_>) -> Held {
+/// Checks the counted sessions, retries every operation and checks them again.
+pub(crate) fn check_counted(join: &Join, crashed: &Crashed<'_>) -> CheckResult {
     let failed = |what: &'static str| move |error: duolog_join::Error| Broken(format!("{what} failed: {error}"));
     if let Some(broken) = crashed.ledger.broken_copies.first() {
         return Err(Broken(broken.clone()));
@@ -234,30 +242,30 @@ pub(crate) fn check_counted(join: &Join, crashed: &Crashed<'_>) -> Held {
         let found = join.state().read(|tx| sessions::find(tx, session)).map_err(|error| Broken(error.to_string()))?;
         let Some(row) = found else {
             if counted.created && !counted.deleting {
-                return Err(Broken(format!("session {session} is gone")));
+                return Err(Broken(format!("session {session} is missing")));
             }
             continue;
         };
         if counted.gone {
-            return Err(Broken(format!("session {session} is there, and its deletion was acknowledged")));
+            return Err(Broken(format!("session {session} exists but its deletion was acknowledged")));
         }
-        // A deletion that was not acknowledged takes all or nothing; a new session of this id may not be told of yet.
+        // An unacknowledged deletion removes all or nothing; the log may not mention a new session of this id yet.
         if counted.deleting || !counted.created {
             continue;
         }
         let (must, may) = counted.bounds(crashed.survived);
         let there = count(join, session).map_err(failed("reading"))?;
         if !(must..=may).contains(&there) {
-            return Err(Broken(format!("{session} has {there} equal lines, and {must} to {may} were appended")));
+            return Err(Broken(format!("{session} has {there} equal lines, expected {must} to {may}")));
         }
         for id in counted.operations.keys().chain(&counted.answered) {
-            ask(join, session, id).map_err(failed("asking an operation again"))?;
+            ask(join, session, id).map_err(failed("retrying an operation"))?;
         }
         let (must, may) = counted.bounds_after(crashed.survived);
         let there = count(join, session).map_err(failed("reading"))?;
         if !(must..=may).contains(&there) {
-            let told = "after every operation was asked again";
-            return Err(Broken(format!("{told} {session} has {there} equal lines, not {must} to {may}")));
+            let counts = format!("{there} equal lines, expected {must} to {may}");
+            return Err(Broken(format!("after a retry of every operation {session} has {counts}")));
         }
         let mode = crashed.disk.mode(Path::new(&row.log_path));
         if !matches!(mode, None | Some(0o600)) {

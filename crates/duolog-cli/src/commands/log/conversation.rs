@@ -6,11 +6,11 @@ use duolog::{Error, Line};
 use duolog_wire as wire;
 
 use crate::failure::Failure;
-use crate::out::{Detail, Out, Shown, Timeline};
+use crate::out::{Detail, ItemContext, Out, Timeline};
 
 /// Level of detail.
 #[derive(Args)]
-pub struct Depth {
+pub struct DetailArgs {
     /// Show every step: thinking, tools, notes
     #[arg(long, short)]
     pub verbose: bool,
@@ -19,7 +19,7 @@ pub struct Depth {
     pub full: bool,
 }
 
-impl Depth {
+impl DetailArgs {
     /// Returns every step if --verbose is given, and `otherwise` if not.
     pub fn view(&self, otherwise: ReplayDetail) -> ReplayDetail {
         if self.verbose { ReplayDetail::Every } else { otherwise }
@@ -35,24 +35,24 @@ impl Depth {
 pub type Find<'f> = &'f dyn Fn(&str) -> Result<Full, Error>;
 
 /// Prints lines as a conversation.
-pub struct Teller<'f> {
+pub struct ConversationPrinter<'f> {
     replay: Replay,
     find: Option<Find<'f>>,
-    voice: Voice,
+    output: ConversationOutput,
 }
 
 /// Output state of a conversation.
-pub struct Voice {
+pub struct ConversationOutput {
     timeline: Timeline,
     /// Number of whole texts that a line refers to and that are missing or damaged.
     pub lost: u64,
     /// Source of the last printed item, if several logs are printed.
-    speaker: Option<Source>,
+    last_source: Option<Source>,
 }
 
-impl<'f> Teller<'f> {
+impl<'f> ConversationPrinter<'f> {
     pub fn new(replay: Replay, detail: Detail) -> Self {
-        Self { replay, find: None, voice: Voice::new(detail) }
+        Self { replay, find: None, output: ConversationOutput::new(detail) }
     }
 
     /// Fetches shortened texts with `find`.
@@ -64,51 +64,51 @@ impl<'f> Teller<'f> {
 
     /// Prints the items of a line.
     pub fn line(&mut self, out: &mut Out, line: &Line<'_>) -> Result<(), Failure> {
-        let Self { replay, find, voice } = self;
-        replay.line(line, &mut |told| voice.tell(out, told, *find))
+        let Self { replay, find, output } = self;
+        replay.line(line, &mut |event| output.print(out, event, *find))
     }
 
     /// Prints the items that are left at the end. Returns the number of whole texts that are missing or damaged.
     pub fn finish(&mut self, out: &mut Out) -> Result<u64, Failure> {
-        let Self { replay, find, voice } = self;
-        replay.finish(&mut |told| voice.tell(out, told, *find))?;
-        Ok(voice.lost)
+        let Self { replay, find, output } = self;
+        replay.finish(&mut |event| output.print(out, event, *find))?;
+        Ok(output.lost)
     }
 }
 
-impl Voice {
+impl ConversationOutput {
     pub const fn new(detail: Detail) -> Self {
-        Self { timeline: Timeline::new(detail), lost: 0, speaker: None }
+        Self { timeline: Timeline::new(detail), lost: 0, last_source: None }
     }
 
     /// Prints an event of a single log.
-    fn tell(&mut self, out: &mut Out, told: ReplayEvent<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
-        self.tell_as(out, told, find, None)
+    fn print(&mut self, out: &mut Out, event: ReplayEvent<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
+        self.print_event(out, event, find, None)
     }
 
     /// Prints an event of one of several logs, with a heading when the source changes.
-    pub fn tell_of(
+    pub fn print_with_source(
         &mut self,
         out: &mut Out,
         source: &Source,
-        told: ReplayEvent<'_>,
+        event: ReplayEvent<'_>,
         find: Option<Find<'_>>,
     ) -> Result<(), Failure> {
-        if self.speaker.as_ref() != Some(source) {
-            self.speaker = Some(source.clone());
+        if self.last_source.as_ref() != Some(source) {
+            self.last_source = Some(source.clone());
             out.part_of(|text| self.timeline.source(text, &label(source)))?;
         }
-        self.tell_as(out, told, find, Some(wire::Source::from(source)))
+        self.print_event(out, event, find, Some(wire::Source::from(source)))
     }
 
-    fn tell_as(
+    fn print_event(
         &mut self,
         out: &mut Out,
-        told: ReplayEvent<'_>,
+        event: ReplayEvent<'_>,
         find: Option<Find<'_>>,
         source: Option<wire::Source>,
     ) -> Result<(), Failure> {
-        match told {
+        match event {
             ReplayEvent::Item { item, turn, ending, repeats } => {
                 let full = match (&item.full, find) {
                     (Some(reference), Some(find)) => Some(find(reference)?),
@@ -116,7 +116,7 @@ impl Voice {
                 };
                 self.lost += u64::from(matches!(full, Some(Full::Missing | Full::Damaged)));
                 let entry = wire::TimelineItem::of(item, turn, ending.as_ref(), full.as_ref());
-                let shown = Shown { item, turn, ending, repeats, full: full.as_ref() };
+                let shown = ItemContext { item, turn, ending, repeats, full: full.as_ref() };
                 match source {
                     Some(source) => {
                         out.piece(&wire::Sourced { source, entry }, |text| self.timeline.item(text, &shown))

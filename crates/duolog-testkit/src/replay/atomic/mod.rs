@@ -1,5 +1,5 @@
-//! One command is one transaction: every command that changes owned rows is killed before each of its steps, and the home
-//! must hold what it held before the command, or what it holds after the whole of it. Given again, the command is whole.
+//! One command is one transaction: every command that changes owned rows is killed before each of its steps. The home
+//! must then hold the state before the command or the state after it. A repetition must complete the command.
 
 mod cases;
 mod dump;
@@ -14,12 +14,12 @@ use cases::{CASES, CONFIG, Case, Contract, HOME};
 use dump::{canonical, known, missing, raw};
 
 use super::campaign::{Cases, binary, sample, try_all};
-use super::check::{Held, done, told};
+use super::check::{CheckResult, describe, done};
 use super::home::Binary;
 use super::steps;
 use super::template::{Copied, Template};
 
-/// Kills every command at its steps. Returns how many kills were tried; an error tells of every command that is not whole.
+/// Kills every command at its steps. Returns the number of kills; the error lists every command that is not atomic.
 pub fn transactions(cases: &Cases) -> Result<usize, String> {
     let binary = binary(cases);
     let stage = Stage::make(&binary, cases)?;
@@ -45,7 +45,7 @@ const FAILED_SYNC: &str = "fail=5 sync .jsonl 1 0";
 struct Stage<'b> {
     binary: &'b Binary,
     template: Template,
-    /// What the commands that made it printed, and files beside it.
+    /// Values that the commands of the home printed, and files next to the home.
     names: BTreeMap<String, String>,
     known: HashSet<String>,
     before: Vec<String>,
@@ -53,7 +53,7 @@ struct Stage<'b> {
     once: HashSet<String>,
 }
 
-/// What a command does when nothing stops it.
+/// The result of a command that is not killed.
 struct Expected {
     case: Case,
     before: Vec<String>,
@@ -62,7 +62,7 @@ struct Expected {
 }
 
 impl<'b> Stage<'b> {
-    fn make(binary: &'b Binary, cases: &Cases) -> Held<Self> {
+    fn make(binary: &'b Binary, cases: &Cases) -> CheckResult<Self> {
         let template = Template::new(cases.store.as_ref())?;
         let home = template.home(binary);
         let mut names = BTreeMap::new();
@@ -74,14 +74,14 @@ impl<'b> Stage<'b> {
         let config = home.at.join("config");
         std::fs::create_dir_all(&config).map_err(|error| error.to_string())?;
         std::fs::write(config.join("duolog.toml"), CONFIG).map_err(|error| error.to_string())?;
-        let once = documented(&home.run(&["docs"], None).output)?;
+        let once = commands_with_operation_id(&home.run(&["docs"], None).output)?;
         for (words, input) in HOME {
             let (name, words) = words.split_once("<- ").map_or((None, *words), |(name, words)| (Some(name), words));
             let (plan, words) = words.strip_prefix('!').map_or((None, words), |words| (Some(FAILED_SYNC), words));
             let words = filled(words, &names);
             let answer = home.run_with(&words.iter().map(String::as_str).collect::<Vec<_>>(), Some(input), plan);
             if answer.ok() == plan.is_some() {
-                return Err(format!("making the home: {words:?}: {}", told(&answer)));
+                return Err(format!("creating the home: {words:?}: {}", describe(&answer)));
             }
             if let Some(name) = name {
                 let printed = answer.output.split_whitespace().next().unwrap_or_default();
@@ -98,8 +98,8 @@ impl<'b> Stage<'b> {
         Ok(Self { binary, template, names, known, before, once })
     }
 
-    /// A copy of the home as a command finds it.
-    fn copy(&self, case: &Case) -> Held<Copied> {
+    /// Returns a copy of the home, ready for the command.
+    fn copy(&self, case: &Case) -> CheckResult<Copied> {
         let copied = self.template.copy(self.binary)?;
         if !case.sql.is_empty() {
             match copied.database() {
@@ -112,7 +112,7 @@ impl<'b> Stage<'b> {
         Ok(copied)
     }
 
-    /// The words of a command, with an operation id if it takes one.
+    /// Returns the arguments of a command, with an operation id if it takes one.
     fn words(&self, case: &Case) -> Vec<String> {
         let mut words = filled(case.words, &self.names);
         if self.is_once(case) {
@@ -126,29 +126,29 @@ impl<'b> Stage<'b> {
         self.once.iter().any(|command| is_of(case, command)) && !of_units
     }
 
-    fn dump(&self, copied: &Copied) -> Held<Vec<String>> {
+    fn dump(&self, copied: &Copied) -> CheckResult<Vec<String>> {
         settle(copied)?;
         Ok(canonical(&raw(copied)?, &self.known))
     }
 
-    /// Gives a command that nothing stops.
-    fn expect(&self, case: &Case) -> Held<Expected> {
+    /// Runs a command without a kill.
+    fn expect(&self, case: &Case) -> CheckResult<Expected> {
         let words = self.words(case);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let before = if case.sql.is_empty() { self.before.clone() } else { self.dump(&self.copy(case)?)? };
         let before = compared(case, before);
         let copied = self.copy(case)?;
         let (answer, steps) = steps::of(&copied.home, &words, Some(case.input));
-        done(&answer, "at once")?;
+        done(&answer, "without a kill")?;
         let after = compared(case, self.dump(&copied)?);
         if before == after {
-            return Err("it changes nothing".to_owned());
+            return Err("the command changes nothing".to_owned());
         }
-        Ok(Expected { case: case.clone(), before, after, steps: steps::that_matter(&steps) })
+        Ok(Expected { case: case.clone(), before, after, steps: steps::kill_points(&steps) })
     }
 
-    /// Kills a command at its steps, or at some of them by chance, until it is not whole.
-    fn kill_all(&self, case: &Case, share: Option<usize>, seed: u64) -> Held<usize> {
+    /// Kills a command at its steps, or at a random sample of them, until a check fails.
+    fn kill_all(&self, case: &Case, share: Option<usize>, seed: u64) -> CheckResult<usize> {
         let expected = self.expect(case).map_err(|why| format!(": {why}"))?;
         let mut kills = 0;
         for step in sample(expected.steps.clone(), share, seed) {
@@ -158,7 +158,7 @@ impl<'b> Stage<'b> {
         Ok(kills)
     }
 
-    fn kill(&self, expected: &Expected, step: u32) -> Held<bool> {
+    fn kill(&self, expected: &Expected, step: u32) -> CheckResult<bool> {
         let Expected { case, before, after, .. } = expected;
         let copied = self.copy(case)?;
         let words = self.words(case);
@@ -169,36 +169,36 @@ impl<'b> Stage<'b> {
         }
         copied.wait_for_server()?;
         let left = compared(case, self.dump(&copied)?);
-        whole(case.contract, before, after, &left)?;
+        check_atomic(case.contract, before, after, &left)?;
         let appends_more = matches!(case.contract, Contract::Lines(_)) && left != *before;
         if !self.is_once(case) && (left == *after || appends_more) {
             return Ok(true);
         }
-        let again = copied.home.run(&words, Some(case.input));
-        done(&again, "given again")?;
+        let answer = copied.home.run(&words, Some(case.input));
+        done(&answer, "repeated")?;
         let last = compared(case, self.dump(&copied)?);
         match case.contract {
-            // A time that was lost stays so.
-            Contract::Claimed(_) => whole(case.contract, after, after, &last),
+            // A lost time stays lost.
+            Contract::Claimed(_) => check_atomic(case.contract, after, after, &last),
             _ if last == *after => Ok(()),
             Contract::Noted if without_epochs(&last) == without_epochs(after) => Ok(()),
-            _ => Err(format!("given again, it does not come out as at once: {}", difference(after, &last))),
+            _ => Err(format!("repeated, its result differs from one uninterrupted run: {}", difference(after, &last))),
         }?;
         Ok(true)
     }
 }
 
-/// What is compared of a dump.
+/// Returns the compared part of a dump.
 fn compared(case: &Case, mut dump: Vec<String>) -> Vec<String> {
-    // A command of several units notes what it is about to do, and what it did, under its operation id.
-    if !matches!(case.contract, Contract::Whole | Contract::Lines(_)) {
+    // A command of several units records its plan and its result under its operation id.
+    if !matches!(case.contract, Contract::Atomic | Contract::Lines(_)) {
         dump.retain(|line| !line.starts_with("idempotency "));
     }
     dump
 }
 
-/// The lines without the epochs of logs and the records of rewritten ones: a repair that died after it raised the epoch,
-/// and before the new file had its name, raises it once more.
+/// Removes the epochs of logs and the records of rewritten ones: a repair that was killed after it raised the epoch and
+/// before the new file had its name raises the epoch again.
 fn without_epochs(lines: &[String]) -> Vec<String> {
     let is_rewrite = |line: &&String| line.starts_with("repairs ") && line.contains("\"action\":\"rewritten\"");
     let others = lines.iter().filter(|line| !is_rewrite(line));
@@ -210,10 +210,10 @@ fn without_epochs(lines: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The home holds all of a command or nothing of it; of units, each.
-fn whole(contract: Contract, before: &[String], after: &[String], left: &[String]) -> Held {
+/// The home must hold all of a command or nothing of it; with units, all or nothing of each.
+fn check_atomic(contract: Contract, before: &[String], after: &[String], left: &[String]) -> CheckResult {
     let units: &[&str] = match contract {
-        Contract::Whole | Contract::Noted => &[""],
+        Contract::Atomic | Contract::Noted => &[""],
         Contract::Each(units) | Contract::Lines(units) | Contract::Claimed(units) => units,
     };
     for unit in units {
@@ -223,7 +223,7 @@ fn whole(contract: Contract, before: &[String], after: &[String], left: &[String
         let lost = matches!(contract, Contract::Claimed(_)) && left.len() == 1 && left.iter().all(claimed);
         if left != before && left != after && !lost {
             let (less, more) = (difference(&before, &left), difference(&after, &left));
-            return Err(format!("half of {unit:?} was done. Since before: {less}\nto the whole: {more}"));
+            return Err(format!("half of {unit:?} was done. Changed: {less}\nmissing: {more}"));
         }
     }
     Ok(())
@@ -239,12 +239,12 @@ fn difference(from: &[String], to: &[String]) -> String {
     text
 }
 
-/// Opens the home to write, so that what the kill left is put right, and reads it, so that the logs are folded.
-fn settle(copied: &Copied) -> Held {
+/// Opens the home for writing, which recovers it, and reads it, which folds the logs.
+fn settle(copied: &Copied) -> CheckResult {
     for words in [&["state", "migrate"][..], &["sessions", "list"]] {
         let answer = copied.home.run(words, None);
         if !answer.ok() {
-            return Err(format!("{words:?}: {}", told(&answer)));
+            return Err(format!("{words:?}: {}", describe(&answer)));
         }
     }
     Ok(())
@@ -261,9 +261,9 @@ fn is_of(case: &Case, command: &str) -> bool {
     case.words.strip_prefix(command).is_some_and(|rest| rest.starts_with(' ') || rest.is_empty())
 }
 
-/// The commands of the reference that take an operation id. An error if a command has no case and is not known to change
-/// nothing.
-fn documented(reference: &str) -> Held<HashSet<String>> {
+/// Returns the commands of the reference that take an operation id. Returns an error if a command has no case and is
+/// not listed as changing nothing.
+fn commands_with_operation_id(reference: &str) -> CheckResult<HashSet<String>> {
     let sections: Vec<(&str, &str)> =
         reference.split("\n## duolog ").skip(1).filter_map(|section| section.split_once('\n')).collect();
     let mut once = HashSet::new();
@@ -273,18 +273,18 @@ fn documented(reference: &str) -> Held<HashSet<String>> {
         let has_case = CASES.iter().any(|case| is_of(case, command));
         if !above && has_case == WITHOUT_OWNED_ROWS.contains(command) {
             return Err(format!(
-                "{command:?} needs a case in replay/whole/cases.rs, or a place among those that change no row"
+                "{command:?} needs a case in replay/atomic/cases.rs, or an entry in WITHOUT_OWNED_ROWS"
             ));
         }
         if text.contains("--operation-id") {
             if !above && !has_case {
-                return Err(format!("{command:?} takes an operation id and has no case in replay/whole/cases.rs"));
+                return Err(format!("{command:?} takes an operation id but has no case in replay/atomic/cases.rs"));
             }
             once.insert((*command).to_owned());
         }
     }
     if sections.is_empty() {
-        return Err("the reference names no command".to_owned());
+        return Err("the reference has no command".to_owned());
     }
     Ok(once)
 }

@@ -1,37 +1,37 @@
-//! Every command that changes owned rows, and the home in which it is given.
+//! Every command that changes owned rows, and the home in which it runs.
 
-/// What a command promises of a kill in the middle.
+/// What a kill in the middle of a command may leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Contract {
-    /// All of it, or nothing.
-    Whole,
-    /// One unit after the other, as its help says: of each of these all, or nothing.
+    /// All of it or nothing.
+    Atomic,
+    /// All or nothing of each unit, one unit after the other, as the command's help documents.
     Each(&'static [&'static str]),
-    /// One line after the other, each of which is there or not. Before the first a session that is not there is made,
-    /// and marked: no transaction has both a row and a line. Without an operation id it appends them once more.
+    /// All or nothing of each line, one line after the other. A missing session is created before the first line, and
+    /// marked: no transaction contains both a row and a line. A retry without an operation id appends the lines again.
     Lines(&'static [&'static str]),
-    /// All of it, or nothing, but for the rows of the operation: it notes the last repair before it begins, and again once
-    /// it is done, by numbers that a server does not use again. Killed after the epoch was raised and before the new file
-    /// has its name, the retry raises the epoch once more.
+    /// All or nothing, except for the rows of the operation: the command records the last repair before it starts and
+    /// again at its end, by numbers that a server does not reuse. If it is killed after the epoch was raised and before
+    /// the new file has its name, the retry raises the epoch again.
     Noted,
-    /// One time after the other: each has a row before it is fired. A kill in between leaves the row, and the time is lost.
+    /// One scheduled time after the other: each gets a row before it fires. A kill in between loses that time.
     Claimed(&'static [&'static str]),
 }
 
 /// One command.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// The words of the command, with `{name}` for what [`HOME`] calls so.
+    /// The arguments of the command; `{name}` stands for a value of [`HOME`].
     pub(super) words: &'static str,
-    /// What it reads.
+    /// Its standard input.
     pub(super) input: &'static str,
-    /// What is changed in the state before it, so that it finds something to do.
+    /// A change of the state before the command, so that it has something to do.
     pub(super) sql: &'static str,
     pub(super) contract: Contract,
 }
 
 const fn case(words: &'static str) -> Case {
-    Case { words, input: "", sql: "", contract: Contract::Whole }
+    Case { words, input: "", sql: "", contract: Contract::Atomic }
 }
 
 const fn reading(words: &'static str, input: &'static str) -> Case {
@@ -64,7 +64,7 @@ const ITEMS: &str = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\
 
 const RECORDED: &str = "{\"type\":\"user\",\"text\":\"first-words\"}\n{\"type\":\"user\",\"text\":\"second-words\"}\n";
 
-/// The commands that make the home, with what each reads. `name<-` keeps the first word that a command prints.
+/// The commands that create the home, each with its input. `name<-` keeps the first word of the output.
 pub(super) const HOME: &[(&str, &str)] = &[
     ("sessions new --id s1 --name alpha --status running", ""),
     ("log append --session s1 --line {\"n\":1}", ""),
@@ -118,14 +118,14 @@ pub(super) const HOME: &[(&str, &str)] = &[
     ("schedules tick --until 2026-03-28T12:00:00Z", ""),
 ];
 
-/// A lease that ended long ago.
+/// Leases that expired long ago.
 const LAPSED: &str =
     "UPDATE workflow_runs SET lease_expires_at = '2020-01-01T00:00:00.000000Z' WHERE id IN ('r9', 'r10')";
-/// Gates that nobody answered in time.
+/// Gates whose deadline has passed.
 const OVERDUE: &str =
     "UPDATE workflow_approvals SET expires_at = '2020-01-01T00:00:00.000000Z' WHERE id IN ('g3', 'g4')";
 
-/// A command that changes rows has a case here, or more.
+/// Every command that changes rows has at least one case here.
 pub(super) const CASES: &[Case] = &[
     case("sessions new --name new --status running"),
     case("sessions new --name new --pid 1"),
@@ -206,7 +206,7 @@ pub(super) const CASES: &[Case] = &[
     case("chats reset --platform p --channel c --user u"),
 ];
 
-/// Commands that change no owned row: they read, or look after files, derived tables and the schema.
+/// Commands that change no owned row: they read, or maintain files, derived tables and the schema.
 pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "demo",
     "init",
@@ -236,7 +236,7 @@ pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "runs execution list",
     "runs output",
     "runs wait",
-    // It starts processes and runs for as long as they do; its changes are those of start, claim, begin, end and finish.
+    // It starts processes and runs as long as they do; its changes are those of start, claim, begin, end and finish.
     "runs exec",
     "runs stats",
     "runs errors",
