@@ -131,7 +131,11 @@ impl Worker {
         let index = self.below(self.owned.spending.len() + 2);
         let session = self.owned.spending.get(index).cloned().unwrap_or_else(|| self.unique("spending"));
         if !self.owned.spending.contains(&session) {
-            self.run_clean(&Call::new(&["sessions", "new", "--id", &session]));
+            let created = self.run_clean(&Call::new(&["sessions", "new", "--id", &session]));
+            if created.ran.code != Some(0) {
+                // The append would create a thread of that name with another id.
+                return;
+            }
         }
         let used = r#"{"type":"assistant","message":{"model":"m","usage":{"input_tokens":7,"output_tokens":1}}}"#;
         let done = self.run(Call::new(&["log", "append", "--session", &session, "--line", used]));
