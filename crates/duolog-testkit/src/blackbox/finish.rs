@@ -32,7 +32,7 @@ impl Worker {
         self.finish_schedules();
         self.settle();
         // A list may answer before its counts are complete; stats waits until they are.
-        let stats = self.run_calmly(&Call::new(&["state", "stats"]));
+        let stats = self.run_clean(&Call::new(&["state", "stats"]));
         if stats.ran.code != Some(0) {
             self.violation("acknowledged is there", "state stats fails".to_owned(), &stats, None);
         }
