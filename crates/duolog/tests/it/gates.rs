@@ -60,7 +60,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     let answered = store.approvals().approve(&asked.id, &seen).expect("approved");
     assert_eq!((answered.run.status, answered.approval.status), (RunStatus::Running, ApprovalStatus::Approved));
     let again = store.approvals().reject(&asked.id, &from("bob", None)).expect_err("once");
-    assert_eq!(again.to_string(), format!("gate {} is approved already, by ada", asked.id));
+    assert_eq!(again.to_string(), format!("gate {} is already approved, by ada", asked.id));
     // The answer is told to every claim until one takes note of it.
     let claim = store.runs().open(&id).claim("w2", None).expect("claimed");
     assert_eq!(claim.unconsumed, std::slice::from_ref(&asked.id));
@@ -146,7 +146,7 @@ fn an_answer_that_cannot_be_one_is_refused(place: &Place) {
     let yes = ask(&store, &one, &NewGate { content_hash: Some("abc".to_owned()), ..yes_or_no("g") });
     let reply = ask(&store, &two, &NewGate::new(ApprovalKind::Reply, "g", "which color?"));
     let approvals = store.approvals();
-    let kind = approvals.reply(&yes.id, &from("ada", Some("blue"))).expect_err("a yes or a no");
+    let kind = approvals.reply(&yes.id, &from("ada", Some("blue"))).expect_err("it takes an approval or a rejection");
     assert!(matches!(kind, Error::Invalid(Invalid::GateKind { .. })) && kind.kind() == ErrorKind::Invalid, "{kind}");
     assert!(matches!(approvals.approve(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));
     assert!(matches!(approvals.reject(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));

@@ -1,4 +1,4 @@
-//! What is known of the logs that spoke last: so many and no more (I9).
+//! A bounded cache of the logs that had lines most recently (I9).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -8,10 +8,10 @@ use super::Source;
 use crate::error::Result;
 use crate::log::replay::Replay;
 
-/// The logs of which more is known than where they stand.
+/// The number of logs in the cache.
 const KNOWN_MAX: usize = 256;
 
-/// One log: whose, and what was told of it so far.
+/// One log: its source and the state of its replay.
 pub(super) struct Voice {
     pub(super) source: Source,
     pub(super) replay: Replay,
@@ -24,7 +24,7 @@ impl Voice {
     }
 }
 
-/// The logs that spoke last, by path; the one that was silent for longest makes room for the next.
+/// The cached logs by path. The least recently used log is removed first.
 #[derive(Default)]
 pub(super) struct Known {
     voices: HashMap<PathBuf, Voice>,
@@ -33,7 +33,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What is known of a log; where that is nothing, it is made.
+    /// Returns the cached log; calls `make` if it is not cached.
     pub(super) fn get_or(&mut self, path: &Path, make: impl FnOnce() -> Result<Voice>) -> Result<&mut Voice> {
         if !self.voices.contains_key(path) && self.voices.len() >= KNOWN_MAX {
             let silent = self.by_use.pop_first();
@@ -43,7 +43,7 @@ impl Known {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(make()?),
         };
-        // Mostly the one that spoke last goes on.
+        // In most cases the same log continues.
         if voice.last_use == 0 || voice.last_use != self.uses {
             self.by_use.remove(&voice.last_use);
             self.uses += 1;
@@ -53,12 +53,12 @@ impl Known {
         Ok(voice)
     }
 
-    /// Whose log it is, where that is known.
+    /// Returns the source of a log, if it is cached.
     pub(super) fn source(&self, path: &Path) -> Option<&Source> {
         self.voices.get(path).map(|voice| &voice.source)
     }
 
-    /// Lets go of a log.
+    /// Removes a log from the cache.
     pub(super) fn forget(&mut self, path: &Path) {
         if let Some(voice) = self.voices.remove(path) {
             self.by_use.remove(&voice.last_use);
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_was_silent_for_longest_makes_room() {
+    fn the_least_recently_used_log_is_removed() {
         let mut known = Known::default();
         let path = |number: usize| PathBuf::from(format!("{number}.jsonl"));
         for number in 0..10 * KNOWN_MAX {
             known.get_or(&path(number), || Ok(voice(&path(number)))).expect("made");
-            // One that speaks all the time stays.
+            // This log is used all the time, so it stays.
             known.get_or(&path(0), || Ok(voice(&path(0)))).expect("known");
-            known.get_or(&path(0), || panic!("it is known")).expect("known");
+            known.get_or(&path(0), || panic!("the log is cached")).expect("known");
             assert!(known.voices.len() <= KNOWN_MAX && known.by_use.len() == known.voices.len());
         }
         assert!(known.source(&path(0)).is_some() && known.source(&path(1)).is_none());
