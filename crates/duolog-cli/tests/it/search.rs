@@ -184,7 +184,7 @@ fn a_home_that_cannot_be_written_is_read() {
     let ran = read_only("log search deadlock --json").is(0);
     assert_eq!((ran.field("/hits").as_array().map(Vec::len), ran.field("/index/used")), (Some(4), false.into()));
     kit.run(&["log", "search", "deadlock"]).is(0);
-    let ran = read_only("log search deadlock").is(0).says("read without the index: this home cannot be written");
+    let ran = read_only("log search deadlock").is(0).says("read without the index: this home is read-only");
     assert_eq!(ran.text().matches("«deadlock»").count(), 4);
     read_only("log search --rebuild").is(5);
     read_only("doctor").is(0);

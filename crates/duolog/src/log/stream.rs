@@ -202,7 +202,7 @@ impl Teller {
             },
             RootEvent::Reset { path, to, why } => {
                 self.notice(path, Notice::Reset { to: *to, why: *why }, each)?;
-                // The name of the session may have changed with the log.
+                // The state of its replay comes from lines that are gone.
                 self.known.forget(path);
             }
             RootEvent::Gone { path } => {

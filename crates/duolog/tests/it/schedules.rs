@@ -307,7 +307,7 @@ fn failures_one_after_another_are_counted(place: &Place) {
     store.schedules().tick(at("2026-01-01T06:00:01Z"), |_, _| FiringResult::failed("fourth")).expect("ticks");
     let check = examined();
     assert_eq!(check.status, Status::Warning);
-    let told = "hourly failed 3 times one after another, since 2026-01-01T09:00:00.000000Z: fourth";
+    let told = "hourly failed 3 times in a row, since 2026-01-01T09:00:00.000000Z: fourth";
     assert_eq!((check.detail.as_str(), failures(&store)), (told, 3));
     assert!(check.hint.is_some_and(|hint| hint.contains("duolog schedules runs \"hourly\"")));
     let off = ScheduleChange { enabled: Some(Some(false)), ..ScheduleChange::default() };
