@@ -1,4 +1,4 @@
-//! Compaction: summaries that stand for ranges of a history. Nothing is taken away, and each can be undone.
+//! Compaction: summaries that replace ranges of a history. No item is deleted, and each summary can be undone.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::conversation::{self, BranchRef};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
-/// The summaries of a branch.
+/// The handle for the summaries of a branch.
 #[derive(Clone)]
 pub struct Compaction {
     pub(crate) store: Store,
@@ -23,14 +23,14 @@ pub struct Compaction {
     pub(crate) branch: BranchRef,
 }
 
-/// A summary that stands for a range.
+/// A summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarised {
-    /// The branch that it was made on: this one, or one that it comes from.
+    /// The branch of the summary: this one or an ancestor.
     pub branch: BranchId,
-    /// The places that it stands for.
+    /// The ordinals that it replaces.
     pub range: Range<u64>,
-    /// Its message.
+    /// The message with the summary.
     pub message: MessageId,
 }
 
@@ -40,30 +40,30 @@ impl From<Active> for Summarised {
     }
 }
 
-/// How a branch stands with summaries.
+/// The state of compaction of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionInfo {
-    /// How many items its history has.
+    /// The number of items in its history.
     pub items: u64,
-    /// The summaries that are shown in the place of what they stand for, the last made first.
+    /// The summaries that are shown, newest first.
     pub summaries: Vec<Summarised>,
-    /// The items that a summary may stand for and none does.
+    /// The number of items that can be summarised and are not.
     pub uncompacted: u64,
-    /// The number of those beyond which a summary is due.
+    /// The value of `uncompacted` above which a summary is due.
     pub threshold: u64,
 }
 
 impl CompactionInfo {
-    /// Whether a summary is due.
+    /// Returns true if a summary is due.
     pub fn is_due(&self) -> bool {
         self.uncompacted > self.threshold
     }
 }
 
 impl Compaction {
-    /// Has an item stand for a range of the history; all of it where nothing is said.
+    /// Replaces a range of the history with a summary [default: the whole history].
     ///
-    /// What is added while the summary is made is kept: say where the history ended when it was read.
+    /// Pass the end of the history at the time it was read, so that items that were added since then are kept.
     pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<Summarised> {
         let join = &self.store.join;
         let now = join.clock().now();
@@ -101,7 +101,7 @@ impl Compaction {
         })
     }
 
-    /// Undoes the summary that was made last of those that are shown, and says which.
+    /// Undoes the newest of the summaries that are shown, and returns it.
     pub fn undo(&self, durability: Durability) -> Result<Summarised> {
         let now = self.store.join.clock().now();
         let (session, which) = (self.session.clone(), self.branch.clone());
@@ -115,7 +115,7 @@ impl Compaction {
         })
     }
 
-    /// How the branch stands, and whether a summary is due.
+    /// Returns the state of compaction, with the default threshold if none is given.
     pub fn info(&self, threshold: Option<u64>) -> Result<CompactionInfo> {
         let threshold = threshold.unwrap_or(COMPACTION_THRESHOLD);
         self.store.join.state().read(|tx| {

@@ -17,8 +17,8 @@ use super::{Apart, line};
 on_both_engines!(
     any_session_comes_back_equal,
     everything_of_a_session_is_carried,
-    a_document_that_cannot_be_right_changes_nothing,
-    what_is_there_already_is_not_replaced,
+    an_invalid_document_changes_nothing,
+    an_existing_session_is_not_replaced,
     a_message_of_two_sessions_stays_one,
     an_import_that_died_leaves_nothing
 );
@@ -242,7 +242,7 @@ fn small(store: &Store) -> Value {
     serde_json::from_slice(&export(store, &session)).expect("JSON")
 }
 
-fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
+fn an_invalid_document_changes_nothing(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let good = small(&store);
@@ -255,18 +255,18 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
         ("session name", |it| it["session"]["name"] = json!("a\u{0}b")),
         ("not a session status", |it| it["session"]["status"] = json!("done")),
         ("instant", |it| it["session"]["created_at"] = json!("yesterday")),
-        ("is to be found by a name", |it| it["session"]["name"] = Value::Null),
+        ("addressed by its name", |it| it["session"]["name"] = Value::Null),
         ("statuses, entry 1", |it| it["statuses"][0]["status"] = json!("done")),
-        ("stands there twice", |it| it["progressions"][1] = it["progressions"][0].clone()),
+        ("occurs twice", |it| it["progressions"][1] = it["progressions"][0].clone()),
         ("there is no progression", |it| it["progressions"][2]["parent_id"] = json!("none")),
-        ("goes on from a parent", |it| it["progressions"][2]["base_ord"] = json!(0)),
-        ("goes on at 9", |it| {
+        ("does not begin at 0", |it| it["progressions"][2]["base_ord"] = json!(0)),
+        ("continues at 9", |it| {
             it["progressions"][2]["base_ord"] = json!(9);
             it["items"][3]["ord"] = json!(9);
         }),
-        ("does not come after", |it| it["messages"][1]["ord"] = json!(0)),
+        ("is not greater than", |it| it["messages"][1]["ord"] = json!(0)),
         ("role is empty", |it| it["messages"][1]["role"] = json!(" ")),
-        ("it says nothing", |it| drop(it["messages"][1].as_object_mut().and_then(|all| all.remove("content")))),
+        ("it has no content", |it| drop(it["messages"][1].as_object_mut().and_then(|all| all.remove("content")))),
         ("as a value and as text", |it| it["messages"][1]["content_text"] = json!("1")),
         ("it nests too deep", |it| {
             it["messages"][1]["content"] = Value::Null;
@@ -275,11 +275,11 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
         ("not a number", |it| it["messages"][1]["embedding"] = json!(["x"])),
         ("message id", |it| it["items"][0]["message_id"] = json!("a b")),
         ("there is no message", |it| it["items"][0]["message_id"] = json!("none")),
-        ("places have no gaps", |it| it["items"][1]["ord"] = json!(5)),
-        ("does not stand before it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
-        ("no history of a branch", |it| it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()),
+        ("ordinals have no gaps", |it| it["items"][1]["ord"] = json!(5)),
+        ("does not precede it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
+        ("not the history of a branch", |it| it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()),
         ("18446744073709551615", |it| it["messages"][5]["ord"] = json!(u64::MAX)),
-        ("another default branch", |it| it["branches"][1]["default"] = json!(true)),
+        ("two default branches", |it| it["branches"][1]["default"] = json!(true)),
         ("there is no message", |it| it["branches"][0]["system_msg_id"] = json!("none")),
         ("it undoes 7", |it| it["compactions"][1]["undoes"]["seq"] = json!(7)),
         ("line break", |it| it["log"][0] = json!("{}\n{}")),
@@ -302,9 +302,9 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
     }
     refuse([whole.as_slice(), b"{}"].concat(), "trailing");
     refuse(b"[]".to_vec(), "the document of a session");
-    refuse(b"{\"session\":{}}".to_vec(), "\"duolog_export\" is expected");
+    refuse(b"{\"session\":{}}".to_vec(), "expected \"duolog_export\"");
     refuse([b"{\"duolog_export\":".as_slice(), "[".repeat(100_000).as_bytes()].concat(), "invalid type");
-    other.sessions().import(Cursor::new(whole)).expect("the good one is taken");
+    other.sessions().import(Cursor::new(whole)).expect("the valid document is imported");
 }
 
 /// The members of a document in their order: a value may have lost it.
@@ -326,7 +326,7 @@ fn written(document: &Value) -> Vec<u8> {
     format!("{{{}}}\n", members.join(",")).into_bytes()
 }
 
-fn what_is_there_already_is_not_replaced(place: &Place) {
+fn an_existing_session_is_not_replaced(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let document = small(&store);
