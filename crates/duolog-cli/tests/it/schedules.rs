@@ -177,7 +177,7 @@ fn a_schedule_that_can_start_no_run_is_wrong() {
         ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" has a colon in it"),
         ("cron = \"@daily\"\nworkflow = \" \"\n", "cannot start a run"),
         ("cron = \"0 0 31 4,6 *\"\n", "no such day comes"),
-        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is no time zone"),
+        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is not a time zone"),
         ("cron = \"@daily\"\ncontext = { x = nan }\n", "a number that JSON has not"),
     ];
     for (text, why) in cases {

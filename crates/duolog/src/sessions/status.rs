@@ -82,10 +82,7 @@ impl Status {
     pub fn reopen(&self, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         for (what, text) in [("actor", &change.actor), ("reason", &change.reason)] {
             if text.as_deref().is_none_or(|text| text.trim().is_empty()) {
-                return Err(Error::Invalid(Invalid::Value {
-                    what,
-                    why: "is required to reopen a session".to_owned(),
-                }));
+                return Err(Error::Invalid(Invalid::Value { what, why: "is required to reopen a session".to_owned() }));
             }
         }
         check(change)?;
