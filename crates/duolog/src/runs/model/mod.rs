@@ -1,4 +1,4 @@
-//! The types that runs are given in and out as.
+//! The types that callers pass and get.
 
 mod execution;
 mod page;
