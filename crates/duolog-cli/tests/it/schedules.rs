@@ -174,7 +174,7 @@ fn a_schedule_that_can_start_no_run_is_wrong() {
         );
     };
     let cases = [
-        ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" has a colon in it"),
+        ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" contains a colon"),
         ("cron = \"@daily\"\nworkflow = \" \"\n", "cannot start a run"),
         ("cron = \"0 0 31 4,6 *\"\n", "no such day comes"),
         ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is not a time zone"),

@@ -68,10 +68,7 @@ fn repo_of(filter: &RunFilter) -> Result<Option<(Option<String>, String)>> {
     match rules::split_repo(filter.owner.as_deref(), filter.repo.as_deref()) {
         (owner, Some(repo)) => Ok(Some((owner, repo))),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(Error::Invalid(Invalid::Value {
-            what: "owner",
-            why: "needs a repository".to_owned(),
-        })),
+        (Some(_), None) => Err(Error::Invalid(Invalid::Value { what: "owner", why: "needs a repository".to_owned() })),
     }
 }
 

@@ -263,7 +263,7 @@ fn what_waits_too_long_is_cancelled(place: &Place) {
     assert_eq!(expired.iter().map(|run| &run.id).collect::<Vec<_>>(), [&second.run.id]);
     let run = store.runs().get(&second.run.id).expect("there");
     assert_eq!(run.summary.status, RunStatus::Cancelled);
-    assert_eq!(run.error.as_deref(), Some("it waited for a place for more than 3600 s"));
+    assert_eq!(run.error.as_deref(), Some("it waited for a slot for more than 3600 s"));
     timed.pass(1800);
     store.runs().open(&first.run.id).finish(&End::Succeeded, None).expect("finished");
     let admitted = store.runs().admit(None, 9).expect("admits");
