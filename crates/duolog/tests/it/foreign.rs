@@ -76,7 +76,7 @@ fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mapped = lionagi::map(forked()).expect("mapped");
-    assert!(mapped.left_out.iter().any(|one| one.contains("branch other does not begin as main does")));
+    assert!(mapped.left_out.iter().any(|one| one.contains("branch other does not begin like its parent main")));
     assert_eq!(mapped.items.len(), 3 + 1 + 1 + 2, "what is shared is not copied");
     let imported = store.sessions().import(Cursor::new(mapped.document().expect("written"))).expect("imported");
     assert_eq!(imported.held, Exported { branches: 4, messages: 6, ..Exported::default() });

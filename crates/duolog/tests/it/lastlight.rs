@@ -293,7 +293,7 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     let again = theirs.import(&store);
     assert_eq!(again.imported, Counts::default());
     for unit in ["run running", "run failed", "execution turn", "schedule nightly", "workflow explore", "chat talk"] {
-        tells(&again, unit, "is here already, and is not the same");
+        tells(&again, unit, "already exists with other content");
     }
     assert_eq!(again.unchanged, Counts { runs: 1, executions: 1, approvals: 2, ..Counts::default() });
     let chat = ChatId::parse("talk").expect("an id");
@@ -320,8 +320,8 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     let taken = store.runs().executions().start(&chat).expect("started").id;
     theirs.change(&[&format!("UPDATE executions SET id = '{taken}' WHERE id = 'plans-again'")]);
     let report = theirs.import(&store);
-    tells(&report, "run running", &format!("run {here}, of the same workflow and trigger, is active here"));
-    tells(&report, &format!("execution {taken}"), "is here already");
+    tells(&report, "run running", &format!("run {here} of the same workflow and trigger is active"));
+    tells(&report, &format!("execution {taken}"), "already exists");
     assert_eq!(report.errors.count(), 2);
     assert_eq!((report.imported.runs, report.imported.executions, report.imported.approvals), (1, 2, 2));
     for id in ["running", "failed"] {
@@ -380,7 +380,7 @@ fn chats_come_with_what_was_said(place: &Place) {
     let store = theirs.timed.open();
     let report = theirs.import(&store);
     assert_eq!((report.imported.chats, report.imported.messages, report.errors.count()), (4, 449, 0));
-    tells(&report, "chat old", "so is a later one at its place");
+    tells(&report, "chat old", "so is a later chat of its conversation");
     tells(&report, "chat new", "message m3 was delivered again");
     let chat = |id: &str| store.chats().get(&ChatId::parse(id).expect("an id")).expect("there");
     assert_eq!(["old", "new", "other", "ended"].map(|id| chat(id).active), [false, true, true, false]);
@@ -391,7 +391,7 @@ fn chats_come_with_what_was_said(place: &Place) {
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged.messages, again.errors.count()), (Counts::default(), 449, 0));
     theirs.change(&["DELETE FROM messaging_messages WHERE platform_message_id = 'm200'"]);
-    tells(&theirs.import(&store), "chat new", "is not the same");
+    tells(&theirs.import(&store), "chat new", "with other content");
 }
 
 /// What no version writes, and what a row here cannot take.
@@ -497,11 +497,11 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
         ("run a:colon", "colon"),
         ("run numbers", "started_at"),
         ("run bytes", "workflow_name is bytes"),
-        ("run ended", "does not say when it ended"),
+        ("run ended", "has no end time"),
         ("run ended", "current_phase is 1024 bytes, and is cut to 128"),
         ("run ended", "scratch.big is 131074 bytes"),
         ("run ended", "context is 2097154 bytes"),
-        ("run twice-2", "is active here"),
+        ("run twice-2", "is active"),
         ("run twice", "phase_history is left out: it nests too deep"),
         ("execution negative", "cost_usd is -0.5"),
         ("execution negative", "turns is -1"),
@@ -509,34 +509,34 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
         ("execution negative", "session_id is left out"),
         ("execution negative", "error is 1048576 bytes, and is cut to 16384"),
         ("execution infinite", "cost_usd is inf"),
-        ("execution infinite", "turns is a number instead of a whole number"),
+        ("execution infinite", "turns is a number instead of an integer"),
         ("execution nan", "\"smoke\" is not a trigger type"),
         ("execution nan", "cost_usd is text"),
         ("execution nan", "success is neither 0 nor 1"),
-        ("execution nan", "taken as failed"),
+        ("execution nan", "imported as failed"),
         ("execution in-flight", "its run was cancelled"),
-        ("execution no-end", "does not say when it ended"),
+        ("execution no-end", "has no end time"),
         ("execution no-end", "cost_usd is 1000000"),
-        ("execution no-skill", "names no workflow"),
-        ("execution flight-1", "another of its phase began later"),
-        ("execution dangling", "names run nowhere, which is not there"),
+        ("execution no-skill", "has no workflow"),
+        ("execution flight-1", "another execution of its phase started later"),
+        ("execution dangling", "refers to run nowhere, which does not exist"),
         ("execution no-time", "started_at is \"yesterday\""),
         ("gate over", "its run has ended"),
         ("gate over", "cut to 16384"),
-        ("gate no", "a gate of its kind cannot be"),
+        ("gate no", "not valid for its kind"),
         ("gate odd", "\"maybe\" is not a approval status"),
         ("gate early", "waits at a later gate"),
-        ("table workflow_approvals", "1 gates name a run that is not there"),
+        ("table workflow_approvals", "1 gates refer to a run that does not exist"),
         ("schedule a", "is left out"),
-        ("schedule b", "says nothing that can be taken"),
+        ("schedule b", "has nothing that can be imported"),
         ("schedule ", "its name is empty"),
-        ("workflow w", "does not say whether it is enabled"),
+        ("workflow w", "has no enabled flag"),
         ("chat c", "its platform is empty"),
         ("chat d", "agent_session_id is left out"),
         ("a message of chat d", "\"system\" is not a"),
-        ("message", "content has NUL bytes"),
+        ("message", "content contains NUL bytes"),
         ("message 2 of chat talk", "is cut to 1048576"),
-        ("table messaging_messages", "1 messages name a chat that is not there"),
+        ("table messaging_messages", "1 messages refer to a chat that does not exist"),
     ] {
         tells(&report, unit, words);
     }
@@ -563,7 +563,7 @@ fn older_versions_have_less(place: &Place) {
     let store = theirs.timed.open();
     let none = |theirs: &Theirs| lastlight::import(&store, &theirs.path(), Durability::Process, |_| {});
     let error = none(&theirs).expect_err("another program's");
-    assert!(error.to_string().contains("it has no table of Last Light"), "{error}");
+    assert!(error.to_string().contains("it has no tables of Last Light"), "{error}");
     theirs.change(&[
         "CREATE TABLE workflow_runs (id TEXT PRIMARY KEY, workflow_name, trigger_id, status, started_at)",
         "INSERT INTO workflow_runs VALUES ('r', 'build', 'a/b::build', 'succeeded', '2026-05-26 08:00:00')",
@@ -576,10 +576,10 @@ fn older_versions_have_less(place: &Place) {
     ]);
     let report = none(&theirs).expect("taken");
     assert_eq!(report.imported, Counts { runs: 1, executions: 1, ..Counts::default() });
-    tells(&report, "table other", "has no place here: 2 rows");
-    tells(&report, "table workflow_runs", "column trace_id has no place here, and 1 rows");
+    tells(&report, "table other", "is not imported: 2 rows");
+    tells(&report, "table workflow_runs", "column trace_id is not imported: 1 rows");
     tells(&report, "table messaging_sessions", "it has no column platform, channel_id, user_id, created_at");
-    tells(&report, "table workflow_approvals", "is not there");
+    tells(&report, "table workflow_approvals", "does not exist");
     let summary = store.runs().summary(&run("r")).expect("there");
     assert_eq!((summary.trigger_type, summary.current_phase.as_str()), (TriggerType::Cron, ""));
     assert_eq!(none(&theirs).expect("asked").unchanged, report.imported);

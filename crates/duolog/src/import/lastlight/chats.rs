@@ -1,4 +1,4 @@
-//! Chats, and what was said in them.
+//! Chats and their messages.
 
 use duolog_state::owned::messaging_messages::NewChatMessageRow;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
@@ -9,7 +9,7 @@ use super::model::OutboxLine;
 use super::source::{ChatSource, MessageSource, Raw};
 use super::taking::Taking;
 
-/// Maps a chat. How many messages it has is counted as they are kept: their own count is often wrong.
+/// Converts a chat. Its messages are counted as they are stored, because the stored count is often wrong.
 pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Result<ChatRow, String> {
     let mut taking = Taking::of("chat", &source.id, told);
     let id = Taking::id("id", &source.id, ChatId::parse)?;
@@ -26,7 +26,7 @@ pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Resu
     let created_at = Taking::beginning("created_at", &source.created_at)?;
     let goes_on = taking.yes("active", &source.active).unwrap_or_default();
     if goes_on && overtaken {
-        taking.say("is active, and so is a later one at its place: taken as ended");
+        taking.say("is active, and so is a later chat of its conversation: imported as ended");
     }
     let last = taking.moment("last_activity_at", &source.last_activity_at);
     Ok(ChatRow {
@@ -40,7 +40,7 @@ pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Resu
     })
 }
 
-/// Maps a message of a chat.
+/// Converts a message of a chat.
 pub fn message(source: &MessageSource, chat: &ChatRow, told: &mut OutboxLine) -> Result<NewChatMessageRow, String> {
     let number = if let Raw::Int(number) = &source.id { number.to_string() } else { "without a number".to_owned() };
     let mut taking = Taking { unit: format!("message {number} of chat {}", chat.id), told };
