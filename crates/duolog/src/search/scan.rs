@@ -174,7 +174,7 @@ impl<'t> Looking<'t> {
                 {
                     let snippet = Snippet::around(text.words, &places);
                     let (role, tool) = (item.role.clone(), item.tool.clone());
-                    let hit = hit(&key, log.epoch, item.kind, OutboxLine { role, tool, snippet });
+                    let hit = hit(&key, log.epoch, item.kind, HitDetails { role, tool, snippet });
                     page.put(key, hit);
                 }
                 Ok(())
@@ -260,7 +260,7 @@ impl<'t> Looking<'t> {
         if let Some(places) = self.matcher.matches(&text) {
             let snippet = Snippet::around(&text, &places);
             let (role, tool) = (candidate.role.clone(), candidate.tool.clone());
-            let hit = hit(&candidate.key, epoch, item.kind, OutboxLine { role, tool, snippet });
+            let hit = hit(&candidate.key, epoch, item.kind, HitDetails { role, tool, snippet });
             self.page.put(candidate.key.clone(), hit);
         }
         Ok(())
@@ -286,21 +286,21 @@ fn is_busy(error: &Error) -> bool {
 }
 
 /// The details of a hit.
-struct OutboxLine {
+struct HitDetails {
     role: Option<String>,
     tool: Option<String>,
     snippet: Snippet,
 }
 
-fn hit(key: &Key, epoch: Epoch, kind: ItemKind, told: OutboxLine) -> Hit {
+fn hit(key: &Key, epoch: Epoch, kind: ItemKind, details: HitDetails) -> Hit {
     Hit {
         session: key.session.clone(),
         cursor: Cursor { epoch, position: key.position },
         part: key.part,
         at: moment(key.at),
         kind,
-        role: told.role,
-        tool: told.tool,
-        snippet: told.snippet,
+        role: details.role,
+        tool: details.tool,
+        snippet: details.snippet,
     }
 }

@@ -23,19 +23,19 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::chats;
-use super::model::{Counts, OutboxLine};
-use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
+use super::model::{Counts, NoteList};
+use super::runs::{self, MappedExecution, MappedRun, Parent, RunFacts};
 use super::source::{Database, Order};
 use crate::chats::delivery_bytes;
 use crate::error::{Error, Invalid, Result};
 use crate::runs::{count_end, count_start};
 
 /// The source database, shared with the transaction.
-pub(super) type Lent = Arc<Mutex<Database>>;
+pub(super) type SharedDatabase = Arc<Mutex<Database>>;
 
 /// The result of importing one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Kept {
+pub(super) enum ImportOutcome {
     /// It was added.
     New,
     /// It existed with the same content.
@@ -48,7 +48,7 @@ pub(super) struct RunUnit {
     pub(super) run: MappedRun,
     pub(super) facts: RunFacts,
     pub(super) home: HomeId,
-    pub(super) lent: Lent,
+    pub(super) lent: SharedDatabase,
 }
 
 /// Returns the error for something that cannot be imported. It rolls back the run or chat that it belongs to.
@@ -68,25 +68,25 @@ impl RunUnit {
     /// Passes on the converted executions of the run. Those that cannot be converted are noted.
     pub(super) fn each_execution(
         &self,
-        told: &mut OutboxLine,
+        notes: &mut NoteList,
         each: &mut dyn FnMut(MappedExecution) -> Result<()>,
     ) -> Result<()> {
         let row = &self.run.row;
         let ended = row.finished_at.map(|at| (at, row.status));
         self.lent.lock().executions(row.id.as_str(), &mut |source, overtaken| {
-            let of = Belongs::To { run: &row.id, ended, overtaken };
-            runs::execution(&source, of, self.home, told).map_or(Ok(()), &mut *each)
+            let of = Parent::Run { run: &row.id, ended, overtaken };
+            runs::execution(&source, of, self.home, notes).map_or(Ok(()), &mut *each)
         })
     }
 
     /// Passes on the converted gates of the run.
     pub(super) fn each_approval(
         &self,
-        told: &mut OutboxLine,
+        notes: &mut NoteList,
         each: &mut dyn FnMut(workflow_approvals::Approval) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().approvals(self.run.row.id.as_str(), &mut |source| {
-            runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
+            runs::approval(&source, &self.run, &self.facts, notes).map_or(Ok(()), &mut *each)
         })
     }
 
@@ -95,7 +95,7 @@ impl RunUnit {
     /// # Errors
     ///
     /// Returns an error if another run has its id.
-    pub(super) fn stands(&self, tx: &mut Tx<'_>) -> Result<bool> {
+    pub(super) fn exists(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let MappedRun { row, context, scratch, phases, nodes } = &self.run;
         let Some(found) = workflow_runs::find(tx, &row.id)? else { return Ok(false) };
         let is_same = is_same_run(&found, row)
@@ -106,10 +106,10 @@ impl RunUnit {
         if !is_same {
             return Err(is_another("run", row.id.as_str()));
         }
-        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
-            if execution_stands(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
+        self.each_execution(&mut NoteList::again(), &mut |execution| {
+            if execution_exists(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
         })?;
-        self.each_approval(&mut OutboxLine::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
+        self.each_approval(&mut NoteList::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
             Some(found) if found == gate => Ok(()),
             _ => Err(is_another("run", row.id.as_str())),
         })?;
@@ -117,9 +117,9 @@ impl RunUnit {
     }
 
     /// Adds the run with all of its parts, unless it exists.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Timestamp, restart_cap: u32) -> Result<Kept> {
-        if self.stands(tx)? {
-            return Ok(Kept::Same);
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Timestamp, restart_cap: u32) -> Result<ImportOutcome> {
+        if self.exists(tx)? {
+            return Ok(ImportOutcome::Same);
         }
         let mut row = self.run.row.clone();
         row.restart_cap = row.restart_count.max(restart_cap);
@@ -144,19 +144,19 @@ impl RunUnit {
         for (node, status) in &self.run.nodes {
             workflow_run_nodes::put(tx, &row.id, node, status)?;
         }
-        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
+        self.each_execution(&mut NoteList::again(), &mut |execution| {
             if executions::find(tx, &execution.row.id)?.is_some() {
                 return Err(is_another("execution", execution.row.id.as_str()));
             }
             add_execution(tx, &execution)
         })?;
-        self.each_approval(&mut OutboxLine::again(), &mut |gate| {
+        self.each_approval(&mut NoteList::again(), &mut |gate| {
             if workflow_approvals::find(tx, &gate.id)?.is_some() {
                 return Err(is_another("gate", gate.id.as_str()));
             }
             Ok(workflow_approvals::insert(tx, &gate)?)
         })?;
-        Ok(Kept::New)
+        Ok(ImportOutcome::New)
     }
 }
 
@@ -175,7 +175,7 @@ fn is_same_run(found: &RunRow, row: &RunRow) -> bool {
 /// # Errors
 ///
 /// Returns an error if another execution has its id.
-fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<bool> {
+fn execution_exists(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<bool> {
     let Some(found) = executions::find(tx, &execution.row.id)? else { return Ok(false) };
     let row = ExecutionRow { home_id: found.home_id, ..execution.row.clone() };
     let said = execution_bodies::find(tx, &execution.row.id)?;
@@ -200,16 +200,16 @@ fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<()> {
 }
 
 /// Adds executions without a run. An execution whose id is taken by another one is noted, and the others are added.
-pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, OutboxLine)> {
-    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), OutboxLine::default());
+pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, NoteList)> {
+    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), NoteList::default());
     for execution in executions {
-        match execution_stands(tx, execution) {
+        match execution_exists(tx, execution) {
             Ok(true) => same.executions += 1,
             Ok(false) => {
                 add_execution(tx, execution)?;
                 new.executions += 1;
             }
-            Err(Error::Invalid(Invalid::Document { at, why })) => errors.say(&at, why),
+            Err(Error::Invalid(Invalid::Document { at, why })) => errors.note(&at, why),
             Err(other) => return Err(other),
         }
     }
@@ -221,11 +221,11 @@ pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -
 /// # Errors
 ///
 /// Returns an error if the schedule has another override.
-pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<Kept> {
+pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<ImportOutcome> {
     match cron_overrides::find(tx, &row.name)? {
-        Some(found) if found == *row => Ok(Kept::Same),
+        Some(found) if found == *row => Ok(ImportOutcome::Same),
         Some(_) => Err(is_another("schedule", &row.name)),
-        None => cron_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
+        None => cron_overrides::put(tx, row).map(|()| ImportOutcome::New).map_err(Error::from),
     }
 }
 
@@ -234,11 +234,11 @@ pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<Ke
 /// # Errors
 ///
 /// Returns an error if the workflow has another override.
-pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<Kept> {
+pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<ImportOutcome> {
     match workflow_overrides::find(tx, &row.name)? {
-        Some(found) if found == *row => Ok(Kept::Same),
+        Some(found) if found == *row => Ok(ImportOutcome::Same),
         Some(_) => Err(is_another("workflow", &row.name)),
-        None => workflow_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
+        None => workflow_overrides::put(tx, row).map(|()| ImportOutcome::New).map_err(Error::from),
     }
 }
 
@@ -246,16 +246,16 @@ pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<Kept> 
 #[derive(Clone)]
 pub(super) struct ChatUnit {
     pub(super) row: ChatRow,
-    pub(super) lent: Lent,
+    pub(super) lent: SharedDatabase,
 }
 
 /// The result of importing a chat: the number of messages, what was left out, and the errors.
 #[derive(Serialize, Deserialize)]
 pub(super) struct KeptChat {
-    pub(super) kept: Kept,
+    pub(super) kept: ImportOutcome,
     pub(super) messages: u64,
-    pub(super) left_out: OutboxLine,
-    pub(super) errors: OutboxLine,
+    pub(super) left_out: NoteList,
+    pub(super) errors: NoteList,
 }
 
 impl ChatUnit {
@@ -265,10 +265,14 @@ impl ChatUnit {
     ///
     /// Returns an error if another chat has its id.
     pub(super) fn keep(&self, tx: &mut Tx<'_>) -> Result<KeptChat> {
-        let mut done =
-            KeptChat { kept: Kept::Same, messages: 0, left_out: OutboxLine::default(), errors: OutboxLine::default() };
+        let mut done = KeptChat {
+            kept: ImportOutcome::Same,
+            messages: 0,
+            left_out: NoteList::default(),
+            errors: NoteList::default(),
+        };
         let Some(found) = messaging_sessions::find(tx, &self.row.id)? else {
-            done.kept = Kept::New;
+            done.kept = ImportOutcome::New;
             self.add(tx, &mut done)?;
             return Ok(done);
         };
@@ -287,7 +291,7 @@ impl ChatUnit {
             && let Some(active) = messaging_sessions::find_active(tx, &row.place)?
         {
             let why = format!("is active, and so is chat {} of its conversation: imported as ended", active.id);
-            done.left_out.say(&format!("chat {}", row.id), why);
+            done.left_out.note(&format!("chat {}", row.id), why);
             row.active = false;
         }
         messaging_sessions::insert(tx, &row)?;
@@ -296,7 +300,7 @@ impl ChatUnit {
             if let Some(delivered) = &message.platform_message_id
                 && messaging_messages::find_delivered(tx, &row.id, delivered)?.is_some()
             {
-                left_out.say(&format!("chat {}", row.id), format!("message {delivered} was delivered again"));
+                left_out.note(&format!("chat {}", row.id), format!("message {delivered} was delivered again"));
                 return Ok(());
             }
             messaging_sessions::count_message(tx, &row.id, row.last_activity_at)?;
@@ -332,7 +336,7 @@ impl ChatUnit {
                 return Err(is_another("chat", self.row.id.as_str()));
             }
             let name = message.platform_message_id.as_deref().unwrap_or_default();
-            left_out.say(&format!("chat {}", self.row.id), format!("message {name} was delivered again"));
+            left_out.note(&format!("chat {}", self.row.id), format!("message {name} was delivered again"));
             Ok(())
         })?;
         if next.is_some() { Err(is_another("chat", self.row.id.as_str())) } else { Ok(()) }
@@ -341,16 +345,16 @@ impl ChatUnit {
     fn each_message(
         &self,
         order: Order,
-        left_out: &mut OutboxLine,
-        errors: &mut OutboxLine,
-        each: &mut dyn FnMut(NewChatMessageRow, &mut OutboxLine) -> Result<()>,
+        left_out: &mut NoteList,
+        errors: &mut NoteList,
+        each: &mut dyn FnMut(NewChatMessageRow, &mut NoteList) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().messages(self.row.id.as_str(), order, &mut |source| match chats::message(
             &source, &self.row, left_out,
         ) {
             Ok(message) => each(message, left_out),
             Err(why) => {
-                errors.say(&format!("a message of chat {}", self.row.id), why);
+                errors.note(&format!("a message of chat {}", self.row.id), why);
                 Ok(())
             }
         })

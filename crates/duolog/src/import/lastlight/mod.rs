@@ -24,13 +24,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use model::{Counts, ImportReport, Note, OutboxLine, Progress};
+pub use model::{Counts, ImportReport, Note, NoteList, Progress};
 
 use super::bad;
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
-use keep::{ChatUnit, Kept, Lent, RunUnit};
-use runs::{Belongs, MappedExecution, RunFacts};
+use keep::{ChatUnit, ImportOutcome, RunUnit, SharedDatabase};
+use runs::{MappedExecution, Parent, RunFacts};
 use source::Database;
 
 /// The number of executions without a run that are added in one transaction.
@@ -69,7 +69,7 @@ pub fn import(
 /// An import in progress.
 struct Importing<'i> {
     store: &'i Store,
-    lent: Lent,
+    lent: SharedDatabase,
     durability: Durability,
     report: ImportReport,
     so_far: Progress,
@@ -94,21 +94,21 @@ impl Importing<'_> {
         match answer {
             Ok(done) => Ok(Some(done)),
             Err(Error::Invalid(Invalid::Document { at, why })) => {
-                self.report.errors.say(&at, why);
+                self.report.errors.note(&at, why);
                 Ok(None)
             }
             Err(error) if is_about_a_row(&error) => {
-                self.report.errors.say(unit, error.to_string());
+                self.report.errors.note(unit, error.to_string());
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn count(&mut self, kept: Kept, counts: Counts) {
+    fn count(&mut self, kept: ImportOutcome, counts: Counts) {
         match kept {
-            Kept::New => self.report.imported += counts,
-            Kept::Same => self.report.unchanged += counts,
+            ImportOutcome::New => self.report.imported += counts,
+            ImportOutcome::Same => self.report.unchanged += counts,
         }
     }
 
@@ -132,7 +132,7 @@ impl Importing<'_> {
         })
     }
 
-    fn switched(&mut self, unit: &str, kept: Result<Kept>, counts: Counts) -> Result<()> {
+    fn switched(&mut self, unit: &str, kept: Result<ImportOutcome>, counts: Counts) -> Result<()> {
         if let Some(kept) = self.settled(unit, kept)? {
             self.count(kept, counts);
         }
@@ -172,17 +172,17 @@ impl Importing<'_> {
         let run = match runs::run(&source, home, &mut self.report.left_out) {
             Ok(run) => run,
             Err(why) => {
-                self.report.errors.say(&unit, format!("{why}; nothing of it is imported"));
+                self.report.errors.note(&unit, format!("{why}; nothing of it is imported"));
                 self.step(looked_at);
                 return Ok(());
             }
         };
         let mut unit = RunUnit { run, facts: RunFacts::default(), home, lent: Arc::clone(&self.lent) };
         let long = self.look(&mut unit, &mut counts)?;
-        let stands = self.store.join.state().read(|tx| unit.stands(tx));
+        let exists = self.store.join.state().read(|tx| unit.exists(tx));
         let name = format!("run {}", unit.run.row.id);
-        if let Some(stands) = self.settled(&name, stands)? {
-            let kept = if stands { Ok(Kept::Same) } else { self.keep_run(unit, long) };
+        if let Some(exists) = self.settled(&name, exists)? {
+            let kept = if exists { Ok(ImportOutcome::Same) } else { self.keep_run(unit, long) };
             if let Some(kept) = self.settled(&name, kept)? {
                 self.count(kept, counts);
             }
@@ -199,13 +199,13 @@ impl Importing<'_> {
         let (id, ended) = (unit.run.row.id.clone(), unit.run.row.finished_at.map(|at| (at, unit.run.row.status)));
         let database = self.lent.lock();
         database.executions(id.as_str(), &mut |source, overtaken| {
-            match runs::execution(&source, Belongs::To { run: &id, ended, overtaken }, unit.home, left_out) {
+            match runs::execution(&source, Parent::Run { run: &id, ended, overtaken }, unit.home, left_out) {
                 Ok(execution) => {
                     facts.see_execution(&execution.row);
                     long |= execution.output.is_some_and(|text| runs::needs_blob(&text));
                     counts.executions += 1;
                 }
-                Err(why) => errors.say(&format!("execution {}", source.id.text().unwrap_or("without an id")), why),
+                Err(why) => errors.note(&format!("execution {}", source.id.text().unwrap_or("without an id")), why),
             }
             Ok::<_, StateError>(())
         })?;
@@ -217,7 +217,7 @@ impl Importing<'_> {
         database.approvals(id.as_str(), &mut |source| {
             match runs::approval(&source, &unit.run, &facts, left_out) {
                 Ok(_) => counts.approvals += 1,
-                Err(why) => errors.say(&format!("gate {}", source.id.text().unwrap_or("without an id")), why),
+                Err(why) => errors.note(&format!("gate {}", source.id.text().unwrap_or("without an id")), why),
             }
             Ok::<_, StateError>(())
         })?;
@@ -225,13 +225,13 @@ impl Importing<'_> {
         Ok(long)
     }
 
-    fn keep_run(&self, unit: RunUnit, long: bool) -> Result<Kept> {
+    fn keep_run(&self, unit: RunUnit, long: bool) -> Result<ImportOutcome> {
         let join = &self.store.join;
         let blobs = Blobs::on(join.disk());
         // Held until the rows that refer to the blobs are committed, so that the blobs are not pruned.
         let _hold = if long { Some(blobs.hold(join.limits().busy_timeout)?) } else { None };
         if long {
-            unit.each_execution(&mut OutboxLine::again(), &mut |execution| {
+            unit.each_execution(&mut NoteList::again(), &mut |execution| {
                 put_long(&blobs, &execution)?;
                 Ok(())
             })?;
@@ -245,14 +245,14 @@ impl Importing<'_> {
         let (mut batch, mut bytes, mut rows) = (Vec::new(), 0, 0);
         lent.lock().lone_executions(&mut |source| {
             rows += 1;
-            match runs::execution(&source, Belongs::ToNone, home, &mut self.report.left_out) {
+            match runs::execution(&source, Parent::NoRun, home, &mut self.report.left_out) {
                 Ok(execution) => {
                     bytes += execution.output.as_ref().map_or(0, String::len);
                     batch.push(execution);
                 }
                 Err(why) => {
                     let unit = format!("execution {}", source.id.text().unwrap_or("without an id"));
-                    self.report.errors.say(&unit, why);
+                    self.report.errors.note(&unit, why);
                 }
             }
             if batch.len() >= EXECUTIONS_AT_ONCE || bytes >= OUTPUT_AT_ONCE_BYTES {
@@ -286,7 +286,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, OutboxLine)> {
+    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, NoteList)> {
         let join = &self.store.join;
         let is_long = |one: &MappedExecution| one.output.as_ref().is_some_and(|text| runs::needs_blob(text));
         let blobs = Blobs::on(join.disk());
@@ -340,12 +340,12 @@ impl Importing<'_> {
         if approvals > 0 {
             self.report
                 .errors
-                .say("table workflow_approvals", format!("{approvals} gates refer to a run that does not exist"));
+                .note("table workflow_approvals", format!("{approvals} gates refer to a run that does not exist"));
         }
         if messages > 0 {
             self.report
                 .errors
-                .say("table messaging_messages", format!("{messages} messages refer to a chat that does not exist"));
+                .note("table messaging_messages", format!("{messages} messages refer to a chat that does not exist"));
         }
         self.step(Counts { approvals, messages, ..Counts::default() });
         Ok(())

@@ -54,7 +54,7 @@ pub struct Note {
 
 /// A bounded list of notes: the first ones, and the number of further ones (I9).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutboxLine {
+pub struct NoteList {
     /// The first notes.
     pub notes: Vec<Note>,
     /// The number of further notes.
@@ -62,20 +62,20 @@ pub struct OutboxLine {
     max: usize,
 }
 
-impl Default for OutboxLine {
+impl Default for NoteList {
     fn default() -> Self {
         Self { notes: Vec::new(), more: 0, max: IMPORT_TOLD_MAX }
     }
 }
 
-impl OutboxLine {
+impl NoteList {
     /// Returns a list that only counts, for notes that were added before.
     pub(super) fn again() -> Self {
         Self { max: 0, ..Self::default() }
     }
 
     /// Adds a note.
-    pub fn say(&mut self, unit: &str, reason: impl Into<String>) {
+    pub fn note(&mut self, unit: &str, reason: impl Into<String>) {
         if self.notes.len() < self.max {
             self.notes.push(Note { unit: unit.to_owned(), reason: reason.into() });
         } else {
@@ -87,7 +87,7 @@ impl OutboxLine {
     pub(super) fn add(&mut self, more: Self) {
         self.more += more.more;
         for note in more.notes {
-            self.say(&note.unit, note.reason);
+            self.note(&note.unit, note.reason);
         }
     }
 
@@ -105,7 +105,7 @@ pub struct ImportReport {
     /// What existed with the same content.
     pub unchanged: Counts,
     /// What has no equivalent, was truncated or was converted with a change, with the reason.
-    pub left_out: OutboxLine,
+    pub left_out: NoteList,
     /// What could not be imported because it is not valid or because its id is taken.
-    pub errors: OutboxLine,
+    pub errors: NoteList,
 }

@@ -16,7 +16,7 @@ use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, RunId, RunStatus, Timestamp, TriggerType,
 };
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::{ApprovalSource, ExecutionSource, Raw, RunSource};
 use super::taking::{Taking, instant};
 use crate::runs::rules::{self, member};
@@ -135,8 +135,8 @@ fn by_actor(kind: &Raw) -> Option<TriggerType> {
 ///
 /// [`MappedRun::settle`] sets the fields that follow from its executions. The lease of a running run expires at its
 /// last change, so that the next `recover` claims it.
-pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<MappedRun, String> {
-    let mut taking = Taking::of("run", &source.id, told);
+pub fn run(source: &RunSource, home: HomeId, notes: &mut NoteList) -> Result<MappedRun, String> {
+    let mut taking = Taking::of("run", &source.id, notes);
     let id = Taking::id("id", &source.id, RunId::parse)?;
     let workflow_name = Taking::name("workflow_name", &source.workflow_name, WORKFLOW_BYTES_MAX)?;
     rules::check_workflow(&workflow_name).map_err(|error| error.to_string())?;
@@ -146,9 +146,9 @@ pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<Ma
     let updated_at = taking.moment("updated_at", &source.updated_at).unwrap_or(started_at).max(started_at);
     let finished_at = taking.moment("finished_at", &source.finished_at);
     if status.is_terminal() && finished_at.is_none() {
-        taking.say("has no end time: imported with the time of its last change");
+        taking.note("has no end time: imported with the time of its last change");
     } else if !status.is_terminal() && finished_at.is_some() {
-        taking.say(format!("is {status} and has an end time, which is left out"));
+        taking.note(format!("is {status} and has an end time, which is left out"));
     }
     let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
     let context = taking.json("context", &source.context, CONTEXT_BYTES_MAX).map(str::to_owned);
@@ -206,9 +206,9 @@ fn error_in(context: &str) -> Option<String> {
 
 /// The parent of an execution.
 #[derive(Clone, Copy, Debug)]
-pub enum Belongs<'r> {
+pub enum Parent<'r> {
     /// A run.
-    To {
+    Run {
         /// The id.
         run: &'r RunId,
         /// The end and final status of the run, if it has ended.
@@ -217,7 +217,7 @@ pub enum Belongs<'r> {
         overtaken: bool,
     },
     /// No run, or one that does not exist.
-    ToNone,
+    NoRun,
 }
 
 /// Converts an execution.
@@ -226,11 +226,11 @@ pub enum Belongs<'r> {
 /// has ended ends with the run.
 pub fn execution(
     source: &ExecutionSource,
-    of: Belongs<'_>,
+    of: Parent<'_>,
     home: HomeId,
-    told: &mut OutboxLine,
+    notes: &mut NoteList,
 ) -> Result<MappedExecution, String> {
-    let mut taking = Taking::of("execution", &source.id, told);
+    let mut taking = Taking::of("execution", &source.id, notes);
     let id = Taking::id("id", &source.id, ExecutionId::parse)?;
     let trigger_id = Taking::name("trigger_id", &source.trigger_id, NAME_BYTES_MAX)?;
     let skill = Taking::name("skill", &source.skill, SKILL_BYTES_MAX)?;
@@ -242,18 +242,18 @@ pub fn execution(
         Ok(kind) => kind,
         Err(why) => {
             let kind = if skill == "chat" { TriggerType::Chat } else { by_shape(&trigger_id) };
-            taking.say(format!("{why}: imported as {kind}"));
+            taking.note(format!("{why}: imported as {kind}"));
             kind
         }
     };
     let workflow_run_id = match (of, source.workflow_run_id.text()) {
-        (Belongs::To { run, .. }, _) => Some(run.clone()),
-        (Belongs::ToNone, Some(run)) => {
+        (Parent::Run { run, .. }, _) => Some(run.clone()),
+        (Parent::NoRun, Some(run)) => {
             let run = rules::clip(run, WORD_BYTES_MAX).to_owned();
-            taking.say(format!("refers to run {run}, which does not exist: imported without a run"));
+            taking.note(format!("refers to run {run}, which does not exist: imported without a run"));
             None
         }
-        (Belongs::ToNone, None) => None,
+        (Parent::NoRun, None) => None,
     };
     let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
     let row = ExecutionRow {
@@ -276,7 +276,7 @@ pub fn execution(
         Raw::Text(text) => Some(text.clone()).filter(|text| !text.is_empty()),
         Raw::Null => None,
         other => {
-            taking.say(format!("output_text is {}, and is left out", other.kind()));
+            taking.note(format!("output_text is {}, and is left out", other.kind()));
             None
         }
     };
@@ -296,12 +296,12 @@ impl Taking<'_> {
     /// Notes values that a row has although its status does not allow them.
     fn left_out(&mut self, standing: &str, values: &[(&str, &Raw)]) {
         for (name, _) in values.iter().filter(|(_, value)| **value != Raw::Null) {
-            self.say(format!("{standing} and has a value in {name}, which is left out"));
+            self.note(format!("{standing} and has a value in {name}, which is left out"));
         }
     }
 
     /// Returns the end of an execution; `None` while it is in flight.
-    fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Timestamp) -> Option<EndRow> {
+    fn end(&mut self, source: &ExecutionSource, of: Parent<'_>, started_at: Timestamp) -> Option<EndRow> {
         let finished_at = self.moment("finished_at", &source.finished_at);
         let success = self.yes("success", &source.success);
         let mut error = self.text("error", &source.error, REASON_BYTES_MAX);
@@ -309,21 +309,21 @@ impl Taking<'_> {
         let (finished_at, success) = match (finished_at, success, of) {
             (Some(at), Some(success), _) => (at, success),
             (Some(at), None, _) => {
-                self.say("has ended without a result: imported as failed");
+                self.note("has ended without a result: imported as failed");
                 (at, false)
             }
             (None, Some(success), _) => {
-                self.say("has no end time: imported with its start time");
+                self.note("has no end time: imported with its start time");
                 (started_at, success)
             }
-            (None, None, Belongs::To { overtaken: true, .. }) => {
-                self.say("is in flight, and another execution of its phase started later: imported as stale");
+            (None, None, Parent::Run { overtaken: true, .. }) => {
+                self.note("is in flight, and another execution of its phase started later: imported as stale");
                 error = Some("stale: another execution of its phase started later".to_owned());
                 stop_reason = Some("stale".to_owned());
                 (started_at, false)
             }
-            (None, None, Belongs::To { ended: Some((at, status)), .. }) => {
-                self.say(format!("is in flight, and its run was {status}: imported as ended with it"));
+            (None, None, Parent::Run { ended: Some((at, status)), .. }) => {
+                self.note(format!("is in flight, and its run was {status}: imported as ended with it"));
                 error = Some(format!("its run was {status} while it was in flight"));
                 stop_reason = Some("run_ended".to_owned());
                 (at, false)
@@ -392,9 +392,9 @@ pub fn approval(
     source: &ApprovalSource,
     run: &MappedRun,
     facts: &RunFacts,
-    told: &mut OutboxLine,
+    notes: &mut NoteList,
 ) -> Result<Approval, String> {
-    let mut taking = Taking::of("gate", &source.id, told);
+    let mut taking = Taking::of("gate", &source.id, notes);
     let id = Taking::id("id", &source.id, ApprovalId::parse)?;
     let gate = Taking::name("gate", &source.gate, WORD_BYTES_MAX)?;
     let kind = if source.kind == Raw::Null { ApprovalKind::Approve } else { Taking::word("kind", &source.kind)? };
@@ -404,15 +404,15 @@ pub fn approval(
     let status = match (kind, theirs) {
         (ApprovalKind::Reply, ApprovalStatus::Approved) => ApprovalStatus::Answered,
         (ApprovalKind::Reply, ApprovalStatus::Rejected) | (ApprovalKind::Approve, ApprovalStatus::Answered) => {
-            taking.say(format!("is {theirs}, which is not valid for its kind: imported as expired"));
+            taking.note(format!("is {theirs}, which is not valid for its kind: imported as expired"));
             ApprovalStatus::Expired
         }
         (_, ApprovalStatus::Pending) if ended.is_some() => {
-            taking.say("is pending, and its run has ended: imported as expired");
+            taking.note("is pending, and its run has ended: imported as expired");
             ApprovalStatus::Expired
         }
         (_, ApprovalStatus::Pending) if facts.pending.as_deref() != Some(id.as_str()) => {
-            taking.say("is pending, and its run waits at a later gate: imported as expired");
+            taking.note("is pending, and its run waits at a later gate: imported as expired");
             ApprovalStatus::Expired
         }
         (_, status) => status,
@@ -427,7 +427,7 @@ pub fn approval(
         ];
         taking.left_out("is pending", &answer);
     } else if said_at.is_none() && theirs != ApprovalStatus::Pending {
-        taking.say("has no answer time: imported with the end of its run or its own time");
+        taking.note("has no answer time: imported with the end of its run or its own time");
     }
     let responded_at = (!is_open).then(|| said_at.or(ended).unwrap_or(created_at));
     let went_on = |at: Timestamp| {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use duolog_state::{Column, Error as StateError, Foreign, FromColumn, Row};
 
-use super::model::{Counts, OutboxLine};
+use super::model::{Counts, NoteList};
 
 /// The number of rows per query if only their numbers are kept.
 const PIECE: u32 = 256;
@@ -156,38 +156,38 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens a database, and notes what is not imported. Returns `None` if it has none of the known tables.
-    pub(super) fn open(path: &Path, aside: &Path, told: &mut OutboxLine) -> Result<Option<Self>, StateError> {
+    pub(super) fn open(path: &Path, aside: &Path, notes: &mut NoteList) -> Result<Option<Self>, StateError> {
         let mut database = Self { foreign: Foreign::open(path, aside)?, tables: BTreeMap::new() };
-        database.know::<RunSource>(told)?;
-        database.know::<ExecutionSource>(told)?;
-        database.know::<ApprovalSource>(told)?;
-        database.know::<ScheduleSource>(told)?;
-        database.know::<WorkflowSource>(told)?;
-        database.know::<ChatSource>(told)?;
-        database.know::<MessageSource>(told)?;
+        database.know::<RunSource>(notes)?;
+        database.know::<ExecutionSource>(notes)?;
+        database.know::<ApprovalSource>(notes)?;
+        database.know::<ScheduleSource>(notes)?;
+        database.know::<WorkflowSource>(notes)?;
+        database.know::<ChatSource>(notes)?;
+        database.know::<MessageSource>(notes)?;
         if database.tables.is_empty() {
             return Ok(None);
         }
-        database.tell_others(told)?;
+        database.note_others(notes)?;
         Ok(Some(database))
     }
 
-    fn know<T: Source>(&mut self, told: &mut OutboxLine) -> Result<(), StateError> {
+    fn know<T: Source>(&mut self, notes: &mut NoteList) -> Result<(), StateError> {
         let columns = self.names("SELECT name FROM pragma_table_info(?1)", &[T::TABLE])?;
         let unit = format!("table {}", T::TABLE);
         if columns.is_empty() {
-            told.say(&unit, "does not exist: this version does not have it, or never used it");
+            notes.note(&unit, "does not exist: this version does not have it, or never used it");
             return Ok(());
         }
         let missing: Vec<&str> = T::NEEDED.iter().copied().filter(|name| !columns.contains(*name)).collect();
         if !missing.is_empty() {
-            told.say(&unit, format!("is not imported: it has no column {}", missing.join(", ")));
+            notes.note(&unit, format!("is not imported: it has no column {}", missing.join(", ")));
             return Ok(());
         }
         for name in columns.iter().filter(|name| !T::COLUMNS.contains(&name.as_str())) {
             let rows = self.number(&format!("SELECT COUNT({}) FROM {}", quoted(name), T::TABLE), &[])?;
             if rows > 0 {
-                told.say(&unit, format!("column {name} is not imported: {rows} rows have a value in it"));
+                notes.note(&unit, format!("column {name} is not imported: {rows} rows have a value in it"));
             }
         }
         self.tables.insert(T::TABLE, columns);
@@ -195,7 +195,7 @@ impl Database {
     }
 
     /// Notes tables with rows that are not imported.
-    fn tell_others(&self, told: &mut OutboxLine) -> Result<(), StateError> {
+    fn note_others(&self, notes: &mut NoteList) -> Result<(), StateError> {
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
                    AND sql NOT LIKE 'CREATE VIRTUAL%'";
         let known = [
@@ -213,7 +213,7 @@ impl Database {
             }
             let rows = self.number(&format!("SELECT COUNT(*) FROM {}", quoted(&name)), &[])?;
             if rows > 0 {
-                told.say(&format!("table {name}"), format!("is not imported: {rows} rows"));
+                notes.note(&format!("table {name}"), format!("is not imported: {rows} rows"));
             }
         }
         Ok(())

@@ -4,19 +4,19 @@ use duolog_state::owned::cron_overrides::CronOverrideRow;
 use duolog_state::owned::workflow_overrides::OverrideRow;
 use duolog_types::limits::{NAME_BYTES_MAX, WORKFLOW_BYTES_MAX};
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::{ScheduleSource, WorkflowSource};
 use super::taking::Taking;
 use crate::runs::rules as runs;
 use crate::schedules::Timetable;
 
 /// Converts the override of a schedule. An invalid expression is left out; the enabled flag is kept.
-pub fn schedule(source: &ScheduleSource, told: &mut OutboxLine) -> Result<CronOverrideRow, String> {
-    let mut taking = Taking::of("schedule", &source.name, told);
+pub fn schedule(source: &ScheduleSource, notes: &mut NoteList) -> Result<CronOverrideRow, String> {
+    let mut taking = Taking::of("schedule", &source.name, notes);
     let name = Taking::name("name", &source.name, NAME_BYTES_MAX)?;
     let mut schedule = taking.text("schedule", &source.schedule, NAME_BYTES_MAX);
     if let Some(Err(bad)) = schedule.as_deref().map(|cron| Timetable::check(cron, "UTC")) {
-        taking.say(format!("its schedule {} and is left out", bad.why));
+        taking.note(format!("its schedule {} and is left out", bad.why));
         schedule = None;
     }
     let enabled = taking.yes("enabled", &source.enabled);
@@ -34,8 +34,8 @@ pub fn schedule(source: &ScheduleSource, told: &mut OutboxLine) -> Result<CronOv
 }
 
 /// Converts the override of a workflow.
-pub fn workflow(source: &WorkflowSource, told: &mut OutboxLine) -> Result<OverrideRow, String> {
-    let mut taking = Taking::of("workflow", &source.name, told);
+pub fn workflow(source: &WorkflowSource, notes: &mut NoteList) -> Result<OverrideRow, String> {
+    let mut taking = Taking::of("workflow", &source.name, notes);
     let name = Taking::name("name", &source.name, WORKFLOW_BYTES_MAX)?;
     runs::check_workflow(&name).map_err(|error| error.to_string())?;
     let enabled = taking.yes("enabled", &source.enabled);

@@ -9,7 +9,7 @@ use duolog_types::limits::{NAME_BYTES_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_M
 use duolog_types::{SessionId, Timestamp};
 use serde_json::value::RawValue;
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::Raw;
 use crate::Money;
 use crate::runs::{dollars, rules as runs};
@@ -17,17 +17,17 @@ use crate::runs::{dollars, rules as runs};
 /// A row that is being converted. Values that are not imported unchanged are noted.
 pub(super) struct Taking<'t> {
     pub(super) unit: String,
-    pub(super) told: &'t mut OutboxLine,
+    pub(super) notes: &'t mut NoteList,
 }
 
 impl<'t> Taking<'t> {
-    pub(super) fn of(kind: &str, id: &Raw, told: &'t mut OutboxLine) -> Self {
+    pub(super) fn of(kind: &str, id: &Raw, notes: &'t mut NoteList) -> Self {
         let id = id.text().map_or("without an id", |id| runs::clip(id, WORD_BYTES_MAX));
-        Self { unit: format!("{kind} {id}"), told }
+        Self { unit: format!("{kind} {id}"), notes }
     }
 
-    pub(super) fn say(&mut self, why: impl Into<String>) {
-        self.told.say(&self.unit, why);
+    pub(super) fn note(&mut self, why: impl Into<String>) {
+        self.notes.note(&self.unit, why);
     }
 
     /// Returns a name, which is imported unchanged or refused.
@@ -56,17 +56,17 @@ impl<'t> Taking<'t> {
             Raw::Null => return None,
             Raw::Text(text) => text,
             other => {
-                self.say(format!("{what} is {}, and is left out", other.kind()));
+                self.note(format!("{what} is {}, and is left out", other.kind()));
                 return None;
             }
         };
         let mut text = Cow::Borrowed(text.as_str());
         if text.contains('\0') {
-            self.say(format!("{what} contains NUL bytes, which are left out"));
+            self.note(format!("{what} contains NUL bytes, which are left out"));
             text = text.replace('\0', "").into();
         }
         if text.len() > max {
-            self.say(format!("{what} is {} bytes, and is cut to {max}", text.len()));
+            self.note(format!("{what} is {} bytes, and is cut to {max}", text.len()));
             text = runs::clip(&text, max).to_owned().into();
         }
         Some(text.into_owned()).filter(|text| !text.is_empty())
@@ -77,11 +77,11 @@ impl<'t> Taking<'t> {
             Raw::Null => None,
             Raw::Int(number) if u64::try_from(*number).is_ok_and(|number| number <= max) => u64::try_from(*number).ok(),
             Raw::Int(number) => {
-                self.say(format!("{what} is {number}, which is not valid, and is left out"));
+                self.note(format!("{what} is {number}, which is not valid, and is left out"));
                 None
             }
             other => {
-                self.say(format!("{what} is {} instead of an integer, and is left out", other.kind()));
+                self.note(format!("{what} is {} instead of an integer, and is left out", other.kind()));
                 None
             }
         }
@@ -94,14 +94,14 @@ impl<'t> Taking<'t> {
             Raw::Int(number) => *number as f64,
             Raw::Real(number) => *number,
             other => {
-                self.say(format!("cost_usd is {} instead of a number, and is left out", other.kind()));
+                self.note(format!("cost_usd is {} instead of a number, and is left out", other.kind()));
                 return None;
             }
         };
         match dollars(number) {
             Ok(cost) if cost <= Money::from_dollars(USAGE_COST_MAX) => Some(runs::picos(cost)),
             _ => {
-                self.say(format!("cost_usd is {number}, which is not valid, and is left out"));
+                self.note(format!("cost_usd is {number}, which is not valid, and is left out"));
                 None
             }
         }
@@ -112,11 +112,11 @@ impl<'t> Taking<'t> {
         match (raw, found) {
             (Raw::Null, _) | (_, Some(_)) => found,
             (Raw::Text(text), None) => {
-                self.say(format!("{what} is {:?}, which is not a timestamp", runs::clip(text, 64)));
+                self.note(format!("{what} is {:?}, which is not a timestamp", runs::clip(text, 64)));
                 None
             }
             (other, None) => {
-                self.say(format!("{what} is {} instead of a timestamp", other.kind()));
+                self.note(format!("{what} is {} instead of a timestamp", other.kind()));
                 None
             }
         }
@@ -134,7 +134,7 @@ impl<'t> Taking<'t> {
         match SessionId::parse(&text) {
             Ok(id) => Some(id),
             Err(error) => {
-                self.say(format!("{what} is left out: {error}"));
+                self.note(format!("{what} is left out: {error}"));
                 None
             }
         }
@@ -146,7 +146,7 @@ impl<'t> Taking<'t> {
             Raw::Int(0) => Some(false),
             Raw::Int(1) => Some(true),
             _ => {
-                self.say(format!("{what} is neither 0 nor 1, and is left out"));
+                self.note(format!("{what} is neither 0 nor 1, and is left out"));
                 None
             }
         }
@@ -158,16 +158,16 @@ impl<'t> Taking<'t> {
             Raw::Null => return None,
             Raw::Text(text) => text.as_str(),
             other => {
-                self.say(format!("{what} is {}, and is left out", other.kind()));
+                self.note(format!("{what} is {}, and is left out", other.kind()));
                 return None;
             }
         };
         if text.len() > max {
-            self.say(format!("{what} is {} bytes, over the limit of {max}, and is left out", text.len()));
+            self.note(format!("{what} is {} bytes, over the limit of {max}, and is left out", text.len()));
             return None;
         }
         if let Err(fault) = check_value(text) {
-            self.say(format!("{what} is left out: {}", broken(fault)));
+            self.note(format!("{what} is left out: {}", broken(fault)));
             return None;
         }
         Some(text)
@@ -180,7 +180,7 @@ impl<'t> Taking<'t> {
         let members: BTreeMap<String, Box<RawValue>> = match serde_json::from_str(text) {
             Ok(members) => members,
             Err(error) => {
-                self.say(format!("{what} is left out: it is not an object with keys that can be read ({error})"));
+                self.note(format!("{what} is left out: it is not an object with keys that can be read ({error})"));
                 return BTreeMap::new();
             }
         };
@@ -190,14 +190,14 @@ impl<'t> Taking<'t> {
             let grown = bytes + (key.len() + value.len()) as u64;
             let name = runs::clip(&key, 64).to_owned();
             if key.is_empty() || key.len() > NAME_BYTES_MAX || key.contains('\0') {
-                self.say(format!("{what} has a key {name:?} that is not valid: it is left out"));
+                self.note(format!("{what} has a key {name:?} that is not valid: it is left out"));
             } else if value.len() > value_max {
-                self.say(format!(
+                self.note(format!(
                     "{what}.{name} is {} bytes, over the limit of {value_max}, and is left out",
                     value.len()
                 ));
             } else if grown > max {
-                self.say(format!("{what}.{name} is left out: the total is over the limit of {max} bytes"));
+                self.note(format!("{what}.{name} is left out: the total is over the limit of {max} bytes"));
             } else {
                 bytes = grown;
                 taken.insert(key, value.to_owned());
@@ -211,7 +211,7 @@ impl<'t> Taking<'t> {
         let what = "phase_history";
         let Some(text) = self.json(what, raw, usize::MAX) else { return Vec::new() };
         let Ok(entries) = serde_json::from_str::<Vec<Box<RawValue>>>(text) else {
-            self.say(format!("{what} is left out: it is not a list"));
+            self.note(format!("{what} is left out: it is not a list"));
             return Vec::new();
         };
         let (mut taken, mut bytes) = (Vec::new(), 0);
@@ -219,14 +219,14 @@ impl<'t> Taking<'t> {
             let entry = entry.get().trim();
             let grown = bytes + entry.len() as u64;
             if check_object(entry).is_err() {
-                self.say(format!("entry {number} of {what} is not an object, and is left out"));
+                self.note(format!("entry {number} of {what} is not an object, and is left out"));
             } else if entry.len() > PHASE_ENTRY_BYTES_MAX {
                 let bytes = entry.len();
-                self.say(format!(
+                self.note(format!(
                     "entry {number} of {what} is {bytes} bytes, over the limit of {PHASE_ENTRY_BYTES_MAX}"
                 ));
             } else if grown > PHASES_BYTES_MAX {
-                self.say(format!(
+                self.note(format!(
                     "entry {number} of {what} is left out: the total is over the limit of {PHASES_BYTES_MAX} bytes"
                 ));
             } else {
