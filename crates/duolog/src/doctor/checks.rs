@@ -15,7 +15,7 @@ use super::model::{Check, Depth, Status};
 use crate::Wait;
 use crate::error::{Error, NotFound, Result};
 use crate::schedules::Schedule;
-use crate::search::IndexStanding;
+use crate::search::IndexStatus;
 use crate::state::risk_of;
 use crate::store::Store;
 
@@ -371,12 +371,12 @@ fn index(look: &Look<'_>) -> Result<Check> {
     if !store.is_writable() {
         return Ok(ok("index", "not checked: this home is read-only and is searched without an index"));
     }
-    Ok(match store.search().standing() {
-        IndexStanding::Absent => ok("index", "there is none yet; duolog log search creates it"),
-        IndexStanding::Whole { sessions, texts, .. } => {
+    Ok(match store.search().index_status() {
+        IndexStatus::Absent => ok("index", "there is none yet; duolog log search creates it"),
+        IndexStatus::Complete { sessions, texts, .. } => {
             ok("index", format!("whole, {} of {}", things(texts, "text"), things(sessions, "session")))
         }
-        IndexStanding::Unusable(why) => warning("index", why, "duolog log search --rebuild rebuilds it"),
+        IndexStatus::Unusable(why) => warning("index", why, "duolog log search --rebuild rebuilds it"),
     })
 }
 

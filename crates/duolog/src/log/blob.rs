@@ -23,7 +23,7 @@ pub(super) fn find(disk: &Arc<dyn Disk>, reference: &str, bytes_max: usize) -> R
     };
     let mut bytes = Vec::new();
     match reader.read_to_end(&mut bytes) {
-        Ok(_) => Ok(String::from_utf8(bytes).map_or(Full::Damaged, Full::Whole)),
+        Ok(_) => Ok(String::from_utf8(bytes).map_or(Full::Damaged, Full::Found)),
         Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Full::Damaged),
         Err(error) => Err(LogError::io("read the blob", reference.as_ref())(error).into()),
     }

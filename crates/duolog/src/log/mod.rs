@@ -95,7 +95,7 @@ impl Log {
     pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
         let mut stopped = None;
         let end = self.read_blocks(from, |block| match block {
-            Entries::One(entry) => each(entry),
+            Entries::Single(entry) => each(entry),
             Entries::Lines { start, bytes, .. } => {
                 stopped =
                     split_lines(start, bytes).find(|line| each(Entry::Line(*line)).is_break()).map(|line| line.end);
@@ -114,7 +114,7 @@ impl Log {
         let ReadLog { reader, end, loss, recorded_loss } = self.store.join.read_log(&self.session)?;
         let losses = loss.map(Entry::Lost).into_iter().chain(recorded_loss.map(Entry::LostEarlier));
         for loss in losses {
-            if each(Entries::One(loss)).is_break() {
+            if each(Entries::Single(loss)).is_break() {
                 return Ok(end);
             }
         }
@@ -132,7 +132,7 @@ impl Log {
                 Block::Lines { start, bytes } => (start, bytes),
                 Block::TooLong { start, end } => {
                     let entry = Entry::of(Item::TooLong { start, end }, line_bytes_max);
-                    if each(Entries::One(entry)).is_break() {
+                    if each(Entries::Single(entry)).is_break() {
                         return Ok(end);
                     }
                     continue;
@@ -145,7 +145,7 @@ impl Log {
                 continue;
             }
             for line in split_lines(start, bytes) {
-                if each(Entries::One(Entry::of(Item::Line(line), line_bytes_max))).is_break() {
+                if each(Entries::Single(Entry::of(Item::Line(line), line_bytes_max))).is_break() {
                     return Ok(line.end);
                 }
             }

@@ -68,7 +68,7 @@ pub enum Entries<'b> {
         count: u64,
     },
     /// A single entry.
-    One(Entry<'b>),
+    Single(Entry<'b>),
 }
 
 /// The detail of a replay.
@@ -79,7 +79,7 @@ pub enum ReplayDetail {
     /// The same as `Conversation`, but with every answer, because the last one is not known yet.
     Live,
     /// Every item.
-    Every,
+    All,
 }
 
 /// An event of a replay.
@@ -173,7 +173,7 @@ impl Ending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The text; its hash matches.
-    Whole(String),
+    Found(String),
     /// The blob does not exist.
     Missing,
     /// The blob's content does not match its hash.

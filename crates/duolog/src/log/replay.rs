@@ -132,7 +132,7 @@ impl Replay {
             (self.left_out, self.progress) = (self.left_out + 1, self.progress + 1);
             return Ok(());
         }
-        if self.view != ReplayDetail::Every && !rules::is_conversation(&item) {
+        if self.view != ReplayDetail::All && !rules::is_conversation(&item) {
             self.left_out += 1;
             return Ok(());
         }

@@ -46,11 +46,11 @@ pub struct Source {
 #[derive(Debug)]
 pub enum Streamed<'a> {
     /// An event of a log.
-    Told {
+    Event {
         /// The log.
         source: &'a Source,
         /// The event.
-        told: ReplayEvent<'a>,
+        event: ReplayEvent<'a>,
     },
     /// A notice about a log, or about the directory.
     Notice {
@@ -237,7 +237,7 @@ impl Teller {
             *source = source_of(store, path)?;
         }
         let told: std::result::Result<(), Infallible> = replay.line(line, &mut |told| {
-            each(Streamed::Told { source, told });
+            each(Streamed::Event { source, event: told });
             Ok(())
         });
         let Ok(()) = told;

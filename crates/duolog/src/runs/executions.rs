@@ -209,7 +209,7 @@ impl Executions {
     }
 
     /// Returns the complete last output of an execution, from its blob if the row has only the end.
-    pub fn whole_output(&self, execution: &ExecutionId) -> Result<Option<String>> {
+    pub fn full_output(&self, execution: &ExecutionId) -> Result<Option<String>> {
         let Some(row) = self.store.join.state().read(|tx| execution_bodies::find(tx, execution))? else {
             return Ok(None);
         };

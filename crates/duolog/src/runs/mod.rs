@@ -32,7 +32,7 @@ pub use executions::Executions;
 pub use lease::LeaseKeeper;
 pub use model::{
     Admission, Admitted, Attribution, Begun, Claim, End, Ended, Ending, Execution, ExecutionList, ExecutionOutcome,
-    Expired, Fence, Finish, NewExecution, NewRun, Next, Output, PhaseStanding, Recovered, Rollup, RollupInterval,
+    Expired, Fence, Finish, NewExecution, NewRun, Next, Output, PhaseState, Recovered, Rollup, RollupInterval,
     RollupQuery, Run, RunFilter, RunList, RunOrder, RunPage, RunSummary, Started, StatusChange, TakeFilter, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, PausedAt, RunHandle};

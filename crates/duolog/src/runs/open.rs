@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::change::Changing;
-use super::model::{Attribution, End, Fence, PhaseStanding, RunSummary, StatusChange};
+use super::model::{Attribution, End, Fence, PhaseState, RunSummary, StatusChange};
 use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
@@ -164,7 +164,7 @@ impl RunHandle {
     }
 
     /// Returns the state of a phase, as recorded in the ledger of executions.
-    pub fn should_run_phase(&self, phase: &str) -> Result<PhaseStanding> {
+    pub fn should_run_phase(&self, phase: &str) -> Result<PhaseState> {
         PhaseLabel::parse(phase)?;
         let standing = self.store.join.state().read(|tx| {
             let row =
@@ -172,9 +172,9 @@ impl RunHandle {
             Ok::<_, Error>(executions::standing(tx, &self.run, &rules::skill(&row.workflow_name, phase))?)
         })?;
         Ok(match standing {
-            None => PhaseStanding::Run,
-            Some((id, true)) => PhaseStanding::Running(id),
-            Some((id, false)) => PhaseStanding::Done(id),
+            None => PhaseState::Run,
+            Some((id, true)) => PhaseState::Running(id),
+            Some((id, false)) => PhaseState::Done(id),
         })
     }
 

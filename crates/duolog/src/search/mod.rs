@@ -11,7 +11,7 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
 
@@ -128,18 +128,18 @@ impl Search {
     }
 
     /// Checks the whole index and returns its status.
-    pub fn standing(&self) -> IndexStanding {
+    pub fn index_status(&self) -> IndexStatus {
         let index = match Index::open(&self.store.core.home.state, self.store.join.home()) {
             Ok(index) => index,
-            Err(IndexError::Missing(_)) => return IndexStanding::Absent,
-            Err(error) => return IndexStanding::Unusable(with_causes(&error)),
+            Err(IndexError::Missing(_)) => return IndexStatus::Absent,
+            Err(error) => return IndexStatus::Unusable(with_causes(&error)),
         };
         match index.examine() {
             Ok(found) if found.findings.is_empty() => {
-                IndexStanding::Whole { sessions: found.sessions, texts: found.texts, bytes: found.bytes }
+                IndexStatus::Complete { sessions: found.sessions, texts: found.texts, bytes: found.bytes }
             }
-            Ok(found) => IndexStanding::Unusable(found.findings.join(", ")),
-            Err(error) => IndexStanding::Unusable(with_causes(&error)),
+            Ok(found) => IndexStatus::Unusable(found.findings.join(", ")),
+            Err(error) => IndexStatus::Unusable(with_causes(&error)),
         }
     }
 

@@ -175,11 +175,11 @@ pub struct Indexed {
 
 /// The status of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexStanding {
+pub enum IndexStatus {
     /// There is no index.
     Absent,
     /// The index is complete and valid.
-    Whole {
+    Complete {
         /// The number of sessions in it.
         sessions: u64,
         /// The number of texts in it.

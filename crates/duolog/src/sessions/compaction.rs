@@ -25,7 +25,7 @@ pub struct Compaction {
 
 /// A summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summarised {
+pub struct RangeSummary {
     /// The branch of the summary: this one or an ancestor.
     pub branch: BranchId,
     /// The ordinals that it replaces.
@@ -34,7 +34,7 @@ pub struct Summarised {
     pub message: MessageId,
 }
 
-impl From<Active> for Summarised {
+impl From<Active> for RangeSummary {
     fn from(one: Active) -> Self {
         Self { branch: one.branch, range: one.from..one.to, message: one.message }
     }
@@ -46,7 +46,7 @@ pub struct CompactionInfo {
     /// The number of items in its history.
     pub items: u64,
     /// The summaries that are shown, newest first.
-    pub summaries: Vec<Summarised>,
+    pub summaries: Vec<RangeSummary>,
     /// The number of items that can be summarised and are not.
     pub uncompacted: u64,
     /// The value of `uncompacted` above which a summary is due.
@@ -64,7 +64,7 @@ impl Compaction {
     /// Replaces a range of the history with a summary [default: the whole history].
     ///
     /// Pass the end of the history at the time it was read, so that items that were added since then are kept.
-    pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<Summarised> {
+    pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<RangeSummary> {
         let join = &self.store.join;
         let now = join.clock().now();
         let contents = Contents::of(join);
@@ -97,12 +97,12 @@ impl Compaction {
             let covers_all = shown.iter().all(around);
             place.say(tx, from, to, CompactionEntry::Summary { message: message.id.clone(), covers_all }, now)?;
             let branch = place.branch.id.clone();
-            Ok((Summarised { branch, range: from..to, message: message.id.clone() }, Vec::new()))
+            Ok((RangeSummary { branch, range: from..to, message: message.id.clone() }, Vec::new()))
         })
     }
 
     /// Undoes the newest of the summaries that are shown, and returns it.
-    pub fn undo(&self, durability: Durability) -> Result<Summarised> {
+    pub fn undo(&self, durability: Durability) -> Result<RangeSummary> {
         let now = self.store.join.clock().now();
         let (session, which) = (self.session.clone(), self.branch.clone());
         self.store.transact(durability, move |tx| {
@@ -111,7 +111,7 @@ impl Compaction {
                 return Err(Error::NotFound(NotFound::Summary));
             };
             place.undo(tx, &last, now)?;
-            Ok((Summarised::from(last), Vec::new()))
+            Ok((RangeSummary::from(last), Vec::new()))
         })
     }
 
@@ -133,7 +133,7 @@ impl Compaction {
                 }
                 at = to;
             }
-            let summaries = shown.into_iter().map(Summarised::from).collect();
+            let summaries = shown.into_iter().map(RangeSummary::from).collect();
             Ok::<_, Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
         })
     }

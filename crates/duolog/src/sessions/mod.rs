@@ -35,7 +35,7 @@ use serde_json::Map;
 
 pub use adding::{About, AddOptions, Added};
 pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
-pub use compaction::{Compaction, CompactionInfo, Summarised};
+pub use compaction::{Compaction, CompactionInfo, RangeSummary};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
 pub use duolog_state::owned::sessions::SessionFilter;
@@ -251,7 +251,7 @@ impl Sessions {
 
     /// Returns the session of a reference for a deletion: the same as [`Sessions::resolve`], but a prefix of an id is
     /// refused.
-    pub fn resolve_whole(&self, reference: &SessionRef) -> Result<Session> {
+    pub fn resolve_exact(&self, reference: &SessionRef) -> Result<Session> {
         let session = self.resolve(reference)?;
         match reference {
             SessionRef::Text(text) if !rules::is_called(&session, text) => {
@@ -298,7 +298,7 @@ impl Sessions {
     pub fn delete(&self, which: impl Into<SessionRef>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete", &rules::Request::delete(&which))?;
-        match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(deleted) => Ok(deleted),
             Before::Never(id) => Ok(self.store.join.delete_once(key, &id)?),
         }
@@ -343,7 +343,7 @@ impl Sessions {
     pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete_context", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(went) => return Ok(went),
             Before::Never(id) => id,
         };
@@ -370,7 +370,7 @@ impl Sessions {
     pub fn delete_log(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<RemovedLog> {
         let which = which.into();
         let key = self.asking("sessions.delete_log", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(removed) => return Ok(removed),
             Before::Never(id) => id,
         };

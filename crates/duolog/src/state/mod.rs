@@ -11,7 +11,7 @@ use duolog_state::{Address, Error as StateError, WalCheckpoint};
 
 pub use blobs::CountedBlobs;
 pub use duolog_join::{BlobCount, PrunedBlobs};
-pub use model::{Backup, LogFigures, Migrated, Stats, Vacuumed, risk_of};
+pub use model::{Backup, LogTotals, Migrated, Stats, Vacuumed, risk_of};
 
 use crate::Wait;
 use crate::error::{Conflict, Error, Result};
@@ -35,7 +35,7 @@ impl State {
         let behind = self.store.catch_up_within(wait)?;
         let state = join.state().stats()?;
         let totals = join.state().read(|tx| catalog::totals(tx, &join.home()))?;
-        let logs = LogFigures { files: totals.logs, bytes: totals.bytes, events: totals.events };
+        let logs = LogTotals { files: totals.logs, bytes: totals.bytes, events: totals.events };
         Ok(Stats { state, logs, behind })
     }
 

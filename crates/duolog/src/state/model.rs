@@ -12,14 +12,14 @@ pub struct Stats {
     /// The database: engine, size, rows, settings.
     pub state: StateStats,
     /// The logs.
-    pub logs: LogFigures,
+    pub logs: LogTotals,
     /// The backlog of derived rows.
     pub behind: CaughtUp,
 }
 
 /// Totals over all logs, as far as they are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogFigures {
+pub struct LogTotals {
     /// The number of logs with at least one line.
     pub files: u64,
     /// The number of bytes.

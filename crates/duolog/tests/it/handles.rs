@@ -99,7 +99,7 @@ fn after_close_every_other_handle_is_refused(place: &Place) {
         follow.poll(&mut |_| {}).err(),
         recording.event(b"{\"n\":3}").and_then(|_| recording.flush()).err(),
         counted.prune().err(),
-        clone.stream(Start::All, ReplayDetail::Every).err(),
+        clone.stream(Start::All, ReplayDetail::All).err(),
         clone.sessions().open_thread("t").err(),
         clone.sessions().get(&session).err(),
         clone.runs().start(&new).err(),

@@ -544,7 +544,7 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     assert_eq!((ended.scratch.len(), ended.context), (1, None));
     assert_eq!(ended.summary.finished_at, Some(ended.summary.updated_at));
     let infinite = ExecutionId::parse("infinite").expect("an id");
-    let whole = store.runs().executions().whole_output(&infinite).expect("read").expect("kept");
+    let whole = store.runs().executions().full_output(&infinite).expect("read").expect("kept");
     assert!(whole.starts_with("wholeö") && whole.len() > 2 << 20);
     let running = RunFilter { statuses: vec![RunStatus::Running], ..RunFilter::default() };
     let listed = store.runs().list(&running, &RunPage::new(PAGE_MAX, None)).expect("listed");

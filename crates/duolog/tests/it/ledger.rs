@@ -106,7 +106,7 @@ fn outcomes_are_derived(place: &Place) {
     let Begun::Started(open) = run.begin("f", None).expect("begun") else { panic!("not begun") };
     assert_eq!(open.outcome(), ExecutionOutcome::InFlight);
     // What was left out or put off is asked for again.
-    assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseStanding::Run);
+    assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseState::Run);
     let chat = NewExecution {
         id: None,
         trigger_type: TriggerType::Chat,
@@ -148,7 +148,7 @@ fn a_long_output_keeps_its_tail_and_a_blob(place: &Place) {
     let kept = ledger.set_output(&execution, &long, None).expect("kept");
     assert_eq!(kept.bytes, long.len() as u64);
     assert!(kept.text.len() <= 1 << 20 && long.ends_with(&kept.text) && kept.blob.is_some());
-    assert_eq!(ledger.whole_output(&execution).expect("read").as_deref(), Some(long.as_str()));
+    assert_eq!(ledger.full_output(&execution).expect("read").as_deref(), Some(long.as_str()));
     let blobs = store.state().count_blobs(|_| {}).expect("counted");
     let named: Vec<u64> = blobs.blobs().map(|blob| blob.named).collect();
     assert_eq!(named, [1], "its row keeps it from being taken away");

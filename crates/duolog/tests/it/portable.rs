@@ -214,7 +214,7 @@ fn everything_of_a_session_is_carried(place: &Place) {
     // What a line names is there too.
     let named = String::from_utf8_lossy(&document).split("blob:").nth(1).expect("a blob")[..64].to_owned();
     let full = other.log(&session).full(&format!("blob:{named}")).expect("looked for");
-    assert!(matches!(full, Full::Whole(text) if text.contains(&blob)));
+    assert!(matches!(full, Full::Found(text) if text.contains(&blob)));
     let figures = |store: &Store| {
         let figures = store.sessions().figures(&session).expect("told");
         (figures.events, figures.bytes, figures.damaged, figures.behind.bytes_behind)
@@ -277,7 +277,9 @@ fn an_invalid_document_changes_nothing(place: &Place) {
         ("there is no message", |it| it["items"][0]["message_id"] = json!("none")),
         ("ordinals have no gaps", |it| it["items"][1]["ord"] = json!(5)),
         ("does not precede it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
-        ("not the history of a branch", |it| it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()),
+        ("not the history of a branch", |it| {
+            it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()
+        }),
         ("18446744073709551615", |it| it["messages"][5]["ord"] = json!(u64::MAX)),
         ("two default branches", |it| it["branches"][1]["default"] = json!(true)),
         ("there is no message", |it| it["branches"][0]["system_msg_id"] = json!("none")),

@@ -72,7 +72,7 @@ fn events_become_envelopes_that_stand_in_the_log(place: &Place) {
     let recorded = record(&store, &session, "do it", &[&said("on it"), "not JSON", "", &said("done"), END]);
     assert_eq!((recorded.events, recorded.lines, recorded.blobs), (5, 5, 0));
     assert_eq!(recorded.cursor.expect("an end").position, store.log(&session).end().expect("reads"));
-    let every: Vec<_> = told(&store, &session, ReplayDetail::Every).into_iter().map(|(kind, _)| kind.word()).collect();
+    let every: Vec<_> = told(&store, &session, ReplayDetail::All).into_iter().map(|(kind, _)| kind.word()).collect();
     assert_eq!(every, ["user", "assistant", "note", "assistant", "result"]);
     let short = told(&store, &session, ReplayDetail::Conversation);
     let expected = [(ItemKind::User, "do it"), (ItemKind::Assistant, "done"), (ItemKind::Result, "done")];
@@ -109,7 +109,7 @@ fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
         value["message"]["content"][0]["fullOutput"].as_str().expect("a name").to_owned()
     };
     let log = store.log(&session);
-    assert_eq!(log.full(&reference).expect("reads"), Full::Whole(whole));
+    assert_eq!(log.full(&reference).expect("reads"), Full::Found(whole));
     let id = reference.strip_prefix("blob:").expect("a name of ours");
     let folder = apart.home().state.join("blobs").join(&id[..2]);
     let names: Vec<_> = folder.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();

@@ -66,7 +66,7 @@ fn each_dialect_is_known_and_told_turn_by_turn() {
         let (_directory, log) = file(&made.text());
         assert_eq!(log.dialect().expect("reads"), Some(dialect));
         let [short, every] =
-            [ReplayDetail::Conversation, ReplayDetail::Every].map(|view| hear(&log, ReadFrom::Start, dialect, view));
+            [ReplayDetail::Conversation, ReplayDetail::All].map(|view| hear(&log, ReadFrom::Start, dialect, view));
         assert_eq!((short.turns, every.turns), (made.turns, made.turns), "{dialect}");
         assert!(short.kinds.iter().filter(|kind| **kind == ItemKind::User).count() >= 12, "{dialect}");
         let steps = [ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult, ItemKind::Note];
@@ -84,12 +84,12 @@ fn the_last_turns_are_found_from_the_end() {
         let (_directory, log) = file(&made.text());
         for count in [1, 2, 3, 39, 40, 41, 1000] {
             let from = log.start_of_turns(count, dialect).expect("reads");
-            let heard = hear(&log, from, dialect, ReplayDetail::Every);
+            let heard = hear(&log, from, dialect, ReplayDetail::All);
             assert_eq!(heard.turns, made.turns.min(count as u64), "{dialect}: the last {count}");
         }
-        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, ReplayDetail::Every).turns, 0);
+        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, ReplayDetail::All).turns, 0);
         let huge = log.start_of_turns(usize::MAX, dialect).expect("reads");
-        assert_eq!(hear(&log, huge, dialect, ReplayDetail::Every).turns, made.turns);
+        assert_eq!(hear(&log, huge, dialect, ReplayDetail::All).turns, made.turns);
     }
 }
 
@@ -98,7 +98,7 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
     let made = transcripts::claude(3, 2);
     let text = made.text() + "not JSON\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"unended\"}}";
     let (directory, log) = file(&text);
-    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, ReplayDetail::Every);
+    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, ReplayDetail::All);
     assert_eq!(heard.kinds[heard.kinds.len() - 2..], [ItemKind::Note, ItemKind::User]);
     let mut last = Vec::new();
     log.entries(ReadFrom::Last(1), &mut |entry| {
@@ -123,5 +123,5 @@ fn what_is_no_file_is_refused() {
     assert!(Foreign::open(&directory.path().join("absent"), &Limits::default()).is_err());
     let (_directory, empty) = file("");
     assert_eq!(empty.dialect().expect("reads"), None);
-    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, ReplayDetail::Every).turns, 0);
+    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, ReplayDetail::All).turns, 0);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duolog::errors::{Busy, Conflict, NotFound, Stale};
 use duolog::runs::{
-    Admission, Attribution, Begun, End, Fence, Finish, NewRun, PhaseStanding, RunFilter, RunPage, RunSummary, Started,
+    Admission, Attribution, Begun, End, Fence, Finish, NewRun, PhaseState, RunFilter, RunPage, RunSummary, Started,
     Until,
 };
 use duolog::{
@@ -119,9 +119,9 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
     assert_eq!(session.as_str(), id.as_str(), "called as the run is");
     let run = store.runs().open(&id).under(fence);
     run.enter_phase("plan").expect("entered");
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Run);
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Run);
     let Begun::Started(execution) = run.begin("plan", None).expect("begun") else { panic!("not begun") };
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Running(execution.id.clone()));
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Running(execution.id.clone()));
     assert_eq!(run.begin("plan", None).expect("asked"), Begun::Running(execution.id.clone()));
     let finish = Finish {
         cost: Some(duolog::runs::dollars(0.13).expect("a cost")),
@@ -131,7 +131,7 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
     };
     run.end(&execution.id, &finish).expect("ended");
     run.complete_phase("plan", true, Some("it is planned")).expect("noted");
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Done(execution.id.clone()));
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Done(execution.id.clone()));
     assert_eq!(run.begin("plan", None).expect("asked"), Begun::Done(execution.id));
     let ended = run.finish(&End::Succeeded, Some("complete")).expect("finished");
     assert!(ended.changed && ended.previous == RunStatus::Running);
@@ -401,8 +401,8 @@ fn a_retry_keeps_what_was_done(place: &Place) {
     assert!(whole.error.is_none() && whole.summary.finished_at.is_none());
     assert_eq!(whole.scratch, [("plan".to_owned(), "\"blue\"".to_owned())]);
     assert_eq!(whole.phase_history.len(), 1);
-    assert!(matches!(open.should_run_phase("plan").expect("asked"), PhaseStanding::Done(_)));
-    assert_eq!(open.should_run_phase("code").expect("asked"), PhaseStanding::Run);
+    assert!(matches!(open.should_run_phase("plan").expect("asked"), PhaseState::Done(_)));
+    assert_eq!(open.should_run_phase("code").expect("asked"), PhaseState::Run);
     let stale = run.enter_phase("x").expect_err("its claim went with the end");
     assert!(matches!(stale, Error::Stale(Stale::Overtaken { by: None, .. })), "{stale}");
     open.cancel(&by("ada")).expect("cancelled");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use duolog::errors::Invalid;
-use duolog::search::{BadQuery, Found, Hit, IndexStanding, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::search::{BadQuery, Found, Hit, IndexStatus, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::{Batch, Durability, Home, SessionId, Store, StoreOptions, Timestamp};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -321,7 +321,7 @@ fn deleted_sessions_are_forgotten() {
     store.sessions().delete(&gone).expect("deleted");
     assert_eq!(indexed(&store, "alpha"), 1);
     drop(store);
-    let IndexStanding::Whole { sessions, texts, .. } = room.open().search().standing() else { panic!("whole") };
+    let IndexStatus::Complete { sessions, texts, .. } = room.open().search().index_status() else { panic!("whole") };
     assert_eq!((sessions, texts), (1, 1));
 }
 
@@ -340,7 +340,7 @@ fn an_index_that_cannot_be_used_costs_only_time() {
     // Newer: left alone.
     sql("PRAGMA user_version = 77");
     without("a newer version (format 77");
-    assert!(matches!(room.open().search().standing(), IndexStanding::Unusable(_)));
+    assert!(matches!(room.open().search().index_status(), IndexStatus::Unusable(_)));
     sql("PRAGMA user_version = 1");
     assert_eq!(indexed(&room.open(), "alpha"), 1);
     // Damaged inside: noticed, thrown away, made anew.

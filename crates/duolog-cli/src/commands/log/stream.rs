@@ -174,7 +174,7 @@ struct Showing<'s> {
 impl Showing<'_> {
     fn piece(&mut self, out: &mut Out, streamed: Streamed<'_>) -> Result<(), Failure> {
         match streamed {
-            Streamed::Told { source, told } => {
+            Streamed::Event { source, event: told } => {
                 let log = self.place.store.zip(source.session.as_ref()).map(|(store, session)| store.log(session));
                 let full = |reference: &str| match &log {
                     Some(log) => log.full(reference),

@@ -175,7 +175,7 @@ fn repository(row: &Value) -> (Option<String>, Option<String>) {
 fn compare_execution(verdict: &mut Verdict, store: &Store, row: &Value) -> io::Result<()> {
     let id = ExecutionId::parse(text(row, "id")).map_err(other)?;
     let ours = store.runs().executions().get(&id).map_err(other)?;
-    let output = store.runs().executions().whole_output(&id).map_err(other)?;
+    let output = store.runs().executions().full_output(&id).map_err(other)?;
     verdict.same(&format!("what execution {id} said"), &output.as_deref(), &row["output_text"].as_str());
     verdict.same(&format!("repository of execution {id}"), &(ours.owner.clone(), ours.repo.clone()), &repository(row));
     let cost = ours.end.as_ref().and_then(|end| end.finish.cost);

@@ -73,7 +73,7 @@ mod tests {
 
     fn voice(path: &Path) -> Voice {
         let source = Source { path: path.to_owned(), session: None, name: None, user_id: None };
-        Voice::new(source, Replay::new(None, ReplayDetail::Every))
+        Voice::new(source, Replay::new(None, ReplayDetail::All))
     }
 
     #[test]

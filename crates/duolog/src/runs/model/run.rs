@@ -355,7 +355,7 @@ pub struct Run {
 
 /// The state of a phase, as recorded in the ledger of executions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PhaseStanding {
+pub enum PhaseState {
     /// It must run: it never did, or it did not succeed.
     Run,
     /// It is running, in this execution.
