@@ -40,7 +40,7 @@ fn space_is_given_back(place: &Place) {
             assert_eq!(
                 database.run_sql(analysed).expect("answers"),
                 "sessions",
-                "the planner knows how many there are"
+                "the planner knows the number of rows"
             );
         }
     }
@@ -76,12 +76,12 @@ fn a_copy_that_fails_leaves_nothing(place: &Place) {
     let copy = apart.directory.path().join("copy");
     let seen = |name: &str| copy.join(name).exists();
     let failed = store.state().backup(&copy, |_| {
-        assert!(seen("state.partial") && !seen("state"), "it is no home before it is whole");
-        // Another program is in the way when the copy is whole.
+        assert!(seen("state.partial") && !seen("state"), "it is not a home before it is complete");
+        // Another program creates the directory while the copy is finished.
         std::fs::create_dir_all(copy.join("state/in-the-way")).expect("made");
     });
     assert!(failed.is_err());
-    assert!(!seen("state.partial"), "what failed is removed");
+    assert!(!seen("state.partial"), "a failed copy is removed");
     std::fs::remove_dir_all(&copy).expect("removed");
     // As after a kill.
     std::fs::create_dir_all(copy.join("state.partial")).expect("made");
@@ -111,7 +111,7 @@ fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {
     assert!(!copy.exists());
 }
 
-/// What the server, the database or the role says before we speak is what every other client of theirs relies on.
+/// The defaults of the server, the database or the role, before Duolog changes them, are what other clients rely on.
 #[test]
 fn doctor_warns_of_a_server_that_does_not_sync() {
     let place = Place::postgres();
