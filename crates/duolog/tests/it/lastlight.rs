@@ -34,7 +34,7 @@ on_both_engines!(
     two_who_import_at_once_take_it_once
 );
 
-/// The tables as the first versions made them.
+/// The tables of the first versions.
 const TABLES: &str = "
     CREATE TABLE executions (id TEXT PRIMARY KEY, trigger_type TEXT NOT NULL, trigger_id TEXT NOT NULL,
         skill TEXT NOT NULL,
@@ -183,17 +183,17 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!(
         (failed.error.as_deref(), failed.restart_cap),
         (Some("no way"), 4),
-        "taken over more often than may be here"
+        "the takeovers of the source are kept"
     );
     let summary = failed.summary;
     assert_eq!(
         (summary.owner.as_deref(), summary.repo.as_deref()),
         (Some("ada"), Some("engine")),
-        "as the trigger has it"
+        "from the trigger"
     );
-    assert_eq!((summary.trigger_type, summary.status), (TriggerType::Cron, RunStatus::Failed), "as its executions say");
+    assert_eq!((summary.trigger_type, summary.status), (TriggerType::Cron, RunStatus::Failed), "from its executions");
     assert_eq!((summary.cost.map(|cost| cost.to_string()).as_deref(), summary.tokens), (Some("0.3"), Some(116)));
-    assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "what nobody said is not zero");
+    assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "an unknown cost is not zero");
     let plans = store.runs().executions().get(&ExecutionId::parse("plans").expect("an id")).expect("there");
     assert_eq!(plans.session_id.as_ref().map(duolog::SessionId::as_str), Some("agent-1"));
     assert_eq!((plans.error(), plans.outcome()), (Some("boom"), ExecutionOutcome::Failed));
@@ -201,7 +201,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
         store.runs().executions().output(&plans.id).expect("read").map(|said| said.text).as_deref(),
         Some("said")
     );
-    // Gates: what was answered and led on is taken note of; what is asked knows its loop.
+    // Gates: an answer after which the run continued is acknowledged; a pending gate has its loop.
     let filter = ApprovalFilter { status: None, run: Some(run("paused")) };
     let gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
     assert_eq!(gates[0].status, ApprovalStatus::Answered);
@@ -220,7 +220,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!((day.cost.to_string().as_str(), day.input_tokens, day.output_tokens), ("0.35", 17, 7));
     assert!(!store.workflows().is_enabled("explore").expect("asked"));
     assert_eq!(store.schedules().list(store_now(&theirs)).expect("listed").elsewhere, ["nightly"]);
-    // What ran there is taken up here, once.
+    // A run that was running in the source is recovered here once.
     let recovered = store.runs().recover("w").expect("recovered");
     assert_eq!(recovered.resumed.len(), 1);
     assert_eq!((recovered.resumed[0].run.id.as_str(), recovered.resumed[0].closed.len()), ("running", 1));
@@ -235,7 +235,7 @@ fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
-    // The loop is answered here, and what it did there is not done again.
+    // The loop is answered here, and its finished phases do not run again.
     let gate = ApprovalId::parse("gate-2").expect("an id");
     let answer = Answer { by: Some("ada".to_owned()), response: Some("so".to_owned()), ..Answer::default() };
     assert_eq!(store.approvals().reply(&gate, &answer).expect("answered").run.status, RunStatus::Running);
@@ -247,7 +247,7 @@ fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
     let Begun::Started(next) = paused.begin("ask_iter_3", None).expect("begun") else { panic!("not begun") };
     paused.end(&next.id, &Finish { success: true, ..Finish::default() }).expect("ended");
     paused.finish(&End::Succeeded, None).expect("finished");
-    // What failed there is had run again, with its takeovers behind it.
+    // A run that failed in the source is retried, and its count of takeovers starts again.
     let again = store.runs().open(&run("failed")).retry(Admission::IfFree, &Attribution::default()).expect("again");
     assert_eq!((again.run.status, again.run.restart_count, again.run.retry_count), (RunStatus::Running, 0, 1));
 }
@@ -264,10 +264,10 @@ fn asked_again_nothing_is_doubled(place: &Place) {
     assert_eq!(told(&again), Vec::<String>::new());
     assert!(
         files(theirs.folder.path()) == [(theirs.path(), before)],
-        "nothing of theirs is changed, nor anything made"
+        "the source is not changed, and no file is created"
     );
     assert_eq!(store.runs().rollups(&query).expect("summed"), days);
-    // What comes later is added to what stands.
+    // Rows that are added later are imported.
     theirs.change(&[
         "INSERT INTO workflow_runs (id, workflow_name, trigger_id, current_phase, status, started_at, updated_at, \
                      finished_at) VALUES ('later', 'build', 'x', 'p', 'succeeded', '2026-05-27T08:00:00.000Z', \
@@ -281,7 +281,7 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
-    // Here one went on, there one did.
+    // One run is changed here, and other rows in the source.
     store.runs().open(&run("running")).cancel(&Attribution::default()).expect("cancelled");
     theirs.change(&[
         "UPDATE executions SET error = 'another' WHERE id = 'turn'",
@@ -297,14 +297,14 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     }
     assert_eq!(again.unchanged, Counts { runs: 1, executions: 1, approvals: 2, ..Counts::default() });
     let chat = ChatId::parse("talk").expect("an id");
-    assert_eq!(store.chats().get(&chat).expect("there").message_count, 2, "what stands is as it was");
+    assert_eq!(store.chats().get(&chat).expect("there").message_count, 2, "the existing rows are unchanged");
     assert_eq!(store.runs().summary(&run("running")).expect("there").status, RunStatus::Cancelled);
 }
 
 fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
-    // An active run of the same workflow and trigger is here, and so is an execution of the same id.
+    // An active run of the same workflow and trigger exists here, and so does an execution with the same id.
     let here = super::runs::start(&store, "build", "ada/engine#2").run.id;
     let chat = NewExecution {
         id: None,
@@ -327,7 +327,7 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     for id in ["running", "failed"] {
         assert_eq!(store.runs().get(&run(id)).expect_err("not there").kind(), ErrorKind::NotFound);
     }
-    // Nothing of it stays: neither the execution before the one that was in the way, nor what it cost.
+    // Nothing of the run is imported: neither the executions before the conflict nor their cost.
     let plans = ExecutionId::parse("plans").expect("an id");
     assert_eq!(store.runs().executions().get(&plans).expect_err("not there").kind(), ErrorKind::NotFound);
     let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: Some("build".to_owned()) };
@@ -342,7 +342,7 @@ fn what_waits_waits_here_in_its_order(place: &Place) {
              VALUES ('{id}', 'build', '{id}', '', 'queued', '{at}', '{at}')"
         )
     };
-    // Not in the order in which they were added: one was put back.
+    // Not in the order of insertion: one was requeued.
     let rows = [
         insert("third", "2026-01-01T00:00:03.000Z"),
         insert("first", "2026-01-01T00:00:01.000Z"),
@@ -354,7 +354,7 @@ fn what_waits_waits_here_in_its_order(place: &Place) {
     assert_eq!(theirs.import(&store).unchanged.runs, 3);
     let admitted = store.runs().admit(None, 2).expect("admitted");
     let ids: Vec<&str> = admitted.admitted.iter().map(|(run, _)| run.id.as_str()).collect();
-    assert_eq!((ids, admitted.expired.len()), (vec!["first", "second"], 0), "they wait from now on");
+    assert_eq!((ids, admitted.expired.len()), (vec!["first", "second"], 0), "their wait starts now");
 }
 
 fn chats_come_with_what_was_said(place: &Place) {
@@ -367,7 +367,7 @@ fn chats_come_with_what_was_said(place: &Place) {
              '2026-05-01T00:00:00.000Z', '2026-05-{last}T00:00:00.000Z', 99, {active});"
         )
     });
-    // More than a page; ten at the same instant, and one that came twice.
+    // More than a page; ten have the same timestamp, and one is there twice.
     let messages = (0..450).map(|number| {
         let (id, second) = (if number == 440 { 3 } else { number }, number / 10);
         format!(
@@ -394,7 +394,7 @@ fn chats_come_with_what_was_said(place: &Place) {
     tells(&theirs.import(&store), "chat new", "with other content");
 }
 
-/// What no version writes, and what a row here cannot take.
+/// Values that no version writes, and values that do not fit their columns.
 const HOSTILE: &str = r#"
     INSERT INTO workflow_runs (id, workflow_name, trigger_id, current_phase, phase_history, status, context, started_at,
         updated_at, finished_at, node_statuses, scratch, restart_count, issue_number) VALUES
@@ -482,7 +482,7 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     let mut seen = Progress::default();
     let report =
         lastlight::import(&store, &theirs.path(), Durability::Process, |so_far| seen = *so_far).expect("taken");
-    assert_eq!(seen.done, seen.all, "every row was looked at");
+    assert_eq!(seen.done, seen.all, "every row was processed");
     for (unit, words) in [
         ("run bad json", "printable ASCII"),
         ("run bad-json", "phase_history is not an object"),
@@ -548,10 +548,10 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     assert!(whole.starts_with("wholeö") && whole.len() > 2 << 20);
     let running = RunFilter { statuses: vec![RunStatus::Running], ..RunFilter::default() };
     let listed = store.runs().list(&running, &RunPage::new(PAGE_MAX, None)).expect("listed");
-    assert_eq!(listed.runs.len(), 2, "of two of one trigger, one");
+    assert_eq!(listed.runs.len(), 2, "one of two with the same trigger");
     let twice = store.runs().get(&run("twice")).expect("there");
     assert_eq!(twice.pending.as_ref().map(ApprovalId::as_str), Some("late"));
-    // All of it again: what was cut is cut at the same place, and nothing is taken for another.
+    // A second import: truncation is deterministic, so nothing counts as changed.
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged), (Counts::default(), report.imported));
     assert_eq!(again.errors.count(), report.errors.count(), "{again:#?}");
@@ -587,7 +587,7 @@ fn older_versions_have_less(place: &Place) {
     assert!(none(&theirs).is_err());
     std::fs::remove_file(theirs.path()).expect("removed");
     assert!(none(&theirs).is_err());
-    assert!(!theirs.path().exists(), "nothing is made");
+    assert!(!theirs.path().exists(), "no file is created");
 }
 
 /// Every file of a folder, with its bytes.
@@ -610,7 +610,7 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
             std::fs::copy(from, format!("{}{end}", theirs.path().display())).expect("copied");
         }
     };
-    // As a power cut leaves it: all rows are in the write-ahead log, and a transaction is half way.
+    // The state after a power loss: all rows are in the write-ahead log, and a transaction is incomplete.
     let writer = Connection::open(&live).expect("opens");
     writer.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0").expect("set");
     writer.execute_batch(ROWS).expect("written");
@@ -619,10 +619,10 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
     let before = files(theirs.folder.path());
     assert_eq!(before.len(), 2);
     assert_eq!(theirs.import(&store).imported, ALL);
-    assert!(files(theirs.folder.path()) == before, "nothing of theirs is changed");
+    assert!(files(theirs.folder.path()) == before, "the source is not changed");
     let cache = store.home().cache.clone();
-    assert!(!cache.exists() || files(&cache).is_empty(), "nor is anything left here");
-    // A transaction that wrote into the file and did not end is to be undone.
+    assert!(!cache.exists() || files(&cache).is_empty(), "no temporary file is left");
+    // A transaction that wrote to the file and did not commit must be rolled back.
     writer.execute_batch("COMMIT; PRAGMA journal_mode=DELETE").expect("set");
     std::fs::remove_file(format!("{}-wal", theirs.path().display())).expect("removed");
     writer.execute_batch(ROWS.split("INSERT INTO executions").next().unwrap_or_default()).expect("written");
@@ -634,7 +634,7 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
         .expect("begun");
     carry(&["", "-journal"]);
     let database = std::fs::read(theirs.path()).expect("reads");
-    assert!(database.windows(7).any(|bytes| bytes == b"wrong:x"), "it stands in the file already");
+    assert!(database.windows(7).any(|bytes| bytes == b"wrong:x"), "it is in the file already");
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged, told(&again)), (Counts::default(), ALL, Vec::new()));
 }
