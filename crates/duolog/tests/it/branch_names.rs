@@ -48,11 +48,7 @@ fn a_branch_name_is_given_once_in_a_session(place: &Place) {
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.to_string().contains(side.as_str()), "it names the existing branch: {error}");
     }
-    assert_eq!(
-        (lines(&store, &session), branches.list(None, 9).expect("lists")),
-        (told, there),
-        "nothing was created"
-    );
+    assert_eq!((lines(&store, &session), branches.list(None, 9).expect("lists")), (told, there), "nothing was created");
     // Setting its own name again is allowed, a name that was given up is free, and another session has its own names.
     branches.set(&BranchRef::from(&side), &called("side"), PROCESS).expect("as it was");
     branches.set(&BranchRef::from(&side), &called(""), PROCESS).expect("cleared");

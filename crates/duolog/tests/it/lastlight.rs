@@ -186,11 +186,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
         "the takeovers of the source are kept"
     );
     let summary = failed.summary;
-    assert_eq!(
-        (summary.owner.as_deref(), summary.repo.as_deref()),
-        (Some("ada"), Some("engine")),
-        "from the trigger"
-    );
+    assert_eq!((summary.owner.as_deref(), summary.repo.as_deref()), (Some("ada"), Some("engine")), "from the trigger");
     assert_eq!((summary.trigger_type, summary.status), (TriggerType::Cron, RunStatus::Failed), "from its executions");
     assert_eq!((summary.cost.map(|cost| cost.to_string()).as_deref(), summary.tokens), (Some("0.3"), Some(116)));
     assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "an unknown cost is not zero");

@@ -43,7 +43,7 @@ fn record(store: &Store, session: &SessionId, prompt: &str, events: &[&str]) -> 
     recording.finish().expect("ended")
 }
 
-/// What is told of a log, as kinds and texts.
+/// Returns the replay of a log, as kinds and texts.
 fn told(store: &Store, session: &SessionId, view: ReplayDetail) -> Vec<(ItemKind, String)> {
     let log = store.log(session);
     let mut replay = Replay::new(log.dialect().expect("reads"), view);
@@ -92,7 +92,7 @@ fn a_resumed_session_repeats_no_prompt(place: &Place) {
     record(&store, &session, "do it", &[&said("whole"), END]);
     assert_eq!(prompts(&store, &session), 1, "it was being answered");
     record(&store, &session, "do it", &[&said("again"), END]);
-    assert_eq!(prompts(&store, &session), 2, "the turn had ended");
+    assert_eq!(prompts(&store, &session), 2, "the turn had ended, so it is a new prompt");
 }
 
 fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
@@ -113,7 +113,7 @@ fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
     let id = reference.strip_prefix("blob:").expect("a name of ours");
     let folder = apart.home().state.join("blobs").join(&id[..2]);
     let names: Vec<_> = folder.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(names, [id], "once, and nothing is left aside");
+    assert_eq!(names, [id], "stored once, without a temporary file");
     let file = folder.join(id);
     let mode = |path: &std::path::Path| path.metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(&folder)), (0o600, 0o700));
@@ -146,7 +146,7 @@ fn lines_are_kept_as_they_are_in_other_dialects(place: &Place) {
     assert!(lines[2].contains(r#""content":"not JSON""#), "{}", lines[2]);
 }
 
-/// What a recording leaves in the log of a new session, as JSON.
+/// Returns the lines that a recording leaves in the log of a new session, as JSON.
 fn left(place: &Place, events: &[&[u8]]) -> (Recorded, Vec<serde_json::Value>) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -232,7 +232,7 @@ fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
     );
     assert_eq!(lines[3]["event"]["partialResult"], "deleted 10 files");
     assert_eq!((&lines[4]["subtype"], lines.len()), (&"unfinished".into(), 5), "{lines:?}");
-    // What its end repeats is written once.
+    // A call that its end repeats is written once.
     let said = br#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"toolCall","id":"t1","name":"bash","arguments":{}}]}}"#;
     let end = br#"{"type":"tool_execution_end","toolCallId":"t1","result":"done"}"#;
     assert_eq!(left(place, &[said, start, end]).1.len(), 2);

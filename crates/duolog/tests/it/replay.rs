@@ -6,7 +6,7 @@ use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, ReplayDet
 use duolog::{ErrorKind, Position};
 use duolog_testkit::transcripts::{self, Cut, Made};
 
-/// One made-up log of each dialect, with so many turns.
+/// One generated log of each dialect, with this number of turns.
 fn made(turns: u64) -> [(Dialect, Made); 5] {
     [
         (Dialect::Envelope, transcripts::envelope(7, turns)),
@@ -17,7 +17,7 @@ fn made(turns: u64) -> [(Dialect, Made); 5] {
     ]
 }
 
-/// What a replay told.
+/// The events of a replay.
 #[derive(Default)]
 struct Heard {
     kinds: Vec<ItemKind>,
@@ -71,7 +71,7 @@ fn each_dialect_is_known_and_told_turn_by_turn() {
         assert!(short.kinds.iter().filter(|kind| **kind == ItemKind::User).count() >= 12, "{dialect}");
         let steps = [ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult, ItemKind::Note];
         assert!(!short.kinds.iter().any(|kind| steps.contains(kind)), "{dialect}");
-        assert_eq!(short.cut, u64::from(dialect == Dialect::Turns), "{dialect}: only what was cut is marked");
+        assert_eq!(short.cut, u64::from(dialect == Dialect::Turns), "{dialect}: only a cut turn is marked");
         let progress = if dialect == Dialect::Claude { made.turns } else { 0 };
         assert!(every.kinds.len() > short.kinds.len(), "{dialect}");
         assert_eq!((every.left_out, every.progress), (progress, progress), "{dialect}: only progress is left out");
@@ -110,7 +110,7 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
     .expect("reads");
     assert!(last.len() == 1 && last[0].contains("unended"), "{last:?}");
     let names: Vec<_> = directory.path().read_dir().expect("reads").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(names, ["foreign.jsonl"], "nothing is put beside it");
+    assert_eq!(names, ["foreign.jsonl"], "no file is created beside it");
     assert_eq!(std::fs::read_to_string(directory.path().join("foreign.jsonl")).expect("reads"), text);
     let inside = log.entries(ReadFrom::Position(Position(3)), &mut |_| ControlFlow::Continue(()));
     assert_eq!(inside.expect_err("no line begins there").kind(), ErrorKind::Invalid);

@@ -32,7 +32,7 @@ fn append(store: &Store, user: &str, agent: Option<&str>, lines: &[String]) -> d
     session.id
 }
 
-/// What a log costs, as the fold of all of it says.
+/// The cost of a log, computed by folding all of it.
 fn cost(made: &Made) -> Money {
     let mut fold = UsageFold::default();
     for line in &made.lines {
@@ -141,7 +141,7 @@ fn a_model_without_a_price_is_named_until_it_has_one(place: &Place) {
     assert!(report.total.unpriced.is_empty());
 }
 
-/// An execution that no log tells of counts; one whose session's log tells of usage counts by the log alone.
+/// An execution without a log counts; if its session's log has usage, only the log counts.
 fn executions_and_logs_are_one_ledger(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
