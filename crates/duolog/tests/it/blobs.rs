@@ -54,7 +54,7 @@ fn prune(store: &Store) -> usize {
 }
 
 #[test]
-fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
+fn a_blob_is_kept_until_its_line_is_appended() {
     let directory = tempfile::tempdir().expect("a directory");
     let (writer, keeper) = (open(&directory), open(&directory));
     let mut recording = recording(&writer, "one");
@@ -73,7 +73,7 @@ fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
 
 /// An item of a conversation is referred to by a row, not by a line.
 #[test]
-fn a_blob_that_an_item_is_kept_in_stays_until_the_item_goes() {
+fn the_blob_of_an_item_is_kept_until_the_item_is_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     let session = store.sessions().open_thread("one").expect("made").id;
@@ -91,7 +91,7 @@ fn a_blob_that_an_item_is_kept_in_stays_until_the_item_goes() {
 /// Between the count and the removal, a line is appended that refers to a blob without references, through a put that
 /// found it.
 #[test]
-fn a_line_that_comes_late_keeps_its_blob() {
+fn a_late_line_keeps_its_blob() {
     let directory = tempfile::tempdir().expect("a directory");
     let (writer, keeper) = (open(&directory), open(&directory));
     for (late, expected) in [(None, 0), (Some("two"), 1), (Some("three"), 1)] {
@@ -116,7 +116,7 @@ fn a_line_that_comes_late_keeps_its_blob() {
 }
 
 #[test]
-fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
+fn a_blob_in_a_torn_tail_or_a_stray_log_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     for word in ["torn", "stray", "nothing"] {
@@ -137,7 +137,7 @@ fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
 }
 
 #[test]
-fn what_is_young_or_half_put_is_seen_to() {
+fn recent_and_partial_blobs_are_handled() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     record(&store, "one", "whole");
@@ -150,7 +150,7 @@ fn what_is_young_or_half_put_is_seen_to() {
 /// One home, first with its state beside the logs and then with another: each state may refer to blobs that the other
 /// does not.
 #[test]
-fn blobs_that_rows_of_another_state_name_are_kept() {
+fn blobs_of_another_state_are_kept() {
     for place in [Place::sqlite(), Place::postgres()] {
         let directory = tempfile::tempdir().expect("a directory");
         let home = Home::beneath(directory.path());

@@ -13,7 +13,7 @@ use super::{Apart, lines};
 on_both_engines!(
     a_branch_name_is_given_once_in_a_session,
     processes_that_want_one_name_make_one_branch,
-    imported_branches_of_one_name_are_told_apart_by_their_ids
+    imported_branches_with_one_name_are_selected_by_id
 );
 
 const PROCESS: Durability = Durability::Process;
@@ -113,7 +113,7 @@ fn processes_that_want_one_name_make_one_branch(place: &Place) {
     assert_eq!(names, (0..10).map(|number| format!("name-{number}")).collect::<Vec<_>>(), "each once");
 }
 
-fn imported_branches_of_one_name_are_told_apart_by_their_ids(place: &Place) {
+fn imported_branches_with_one_name_are_selected_by_id(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let branch = |id: &str| BranchSource {

@@ -15,7 +15,7 @@ mod killed;
 /// The steps on branches, and their expected result.
 mod model;
 
-on_both_engines!(any_interleaving_equals_a_model_in_memory, changes_at_once_leave_every_history_whole);
+on_both_engines!(any_interleaving_equals_a_model_in_memory, concurrent_changes_keep_every_history_complete);
 
 const DURABILITY: Durability = Durability::Process;
 
@@ -86,7 +86,7 @@ fn without_epoch(document: &[u8]) -> (u64, String) {
 }
 
 /// Forks while others add, cut and summarise: a later change sees the earlier ones.
-fn changes_at_once_leave_every_history_whole(place: &Place) {
+fn concurrent_changes_keep_every_history_complete(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().create(&NewSession::default()).expect("made").id;

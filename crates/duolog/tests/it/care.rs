@@ -6,10 +6,10 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, line, lines};
 
 on_both_engines!(
-    space_is_given_back,
-    figures_are_the_engines_own,
-    a_copy_that_fails_leaves_nothing,
-    a_copy_is_made_or_refused_before_anything_is
+    vacuum_returns_space,
+    statistics_come_from_the_engine,
+    a_failed_backup_leaves_nothing,
+    a_backup_is_complete_or_refused_at_the_start
 );
 
 fn some_sessions(store: &Store) {
@@ -19,7 +19,7 @@ fn some_sessions(store: &Store) {
     }
 }
 
-fn space_is_given_back(place: &Place) {
+fn vacuum_returns_space(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     some_sessions(&store);
@@ -47,7 +47,7 @@ fn space_is_given_back(place: &Place) {
     assert_eq!(store.doctor().examine(Depth::Deep, |_| {}).expect("examines").verdict, Verdict::Ok);
 }
 
-fn figures_are_the_engines_own(place: &Place) {
+fn statistics_come_from_the_engine(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     some_sessions(&store);
@@ -64,7 +64,7 @@ fn figures_are_the_engines_own(place: &Place) {
     assert_eq!(figures.wal_bytes.is_some(), has_log);
 }
 
-fn a_copy_that_fails_leaves_nothing(place: &Place) {
+fn a_failed_backup_leaves_nothing(place: &Place) {
     if place.database().is_some() {
         // A server is copied by its own tools.
         return;
@@ -92,7 +92,7 @@ fn a_copy_that_fails_leaves_nothing(place: &Place) {
     assert!(seen("state") && !seen("state.partial"));
 }
 
-fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {
+fn a_backup_is_complete_or_refused_at_the_start(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made");

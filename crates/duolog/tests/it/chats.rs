@@ -12,16 +12,16 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, line};
 
 on_both_engines!(
-    a_place_has_one_chat_until_it_was_silent_for_long,
+    a_conversation_has_one_active_chat,
     a_reset_begins_another_chat,
-    those_who_begin_a_chat_at_once_have_the_same,
-    what_the_platform_delivers_again_is_one_message,
+    concurrent_openers_get_the_same_chat,
+    a_repeated_delivery_is_one_message,
     a_message_id_is_stored_once_in_all_chats_of_a_conversation,
     a_message_that_is_delivered_to_many_at_once_is_stored_once,
     a_message_and_the_session_that_answers_are_one_change,
     a_history_is_in_the_order_of_its_messages,
     a_chat_names_the_session_that_answers_and_its_log,
-    chats_are_listed_without_what_was_said,
+    chats_are_listed_without_messages,
     what_does_not_fit_is_refused
 );
 
@@ -52,7 +52,7 @@ fn open(apart: &Apart) -> (Store, FixedClock) {
     (Store::open(options).expect("opens"), clock)
 }
 
-fn a_place_has_one_chat_until_it_was_silent_for_long(place: &Place) {
+fn a_conversation_has_one_active_chat(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();
@@ -108,7 +108,7 @@ fn a_reset_begins_another_chat(place: &Place) {
 }
 
 /// Eight stores, each in its own home, open the same chats at once, and end chats that were silent for too long.
-fn those_who_begin_a_chat_at_once_have_the_same(place: &Place) {
+fn concurrent_openers_get_the_same_chat(place: &Place) {
     let homes: Vec<Apart> = (0..8).map(|_| Apart::of(place)).collect();
     let opened: Vec<(Store, FixedClock)> = homes.iter().map(open).collect();
     let start = Barrier::new(opened.len());
@@ -143,7 +143,7 @@ fn those_who_begin_a_chat_at_once_have_the_same(place: &Place) {
     assert_eq!((all.len(), all.iter().filter(|chat| chat.active).count()), (4, 3));
 }
 
-fn what_the_platform_delivers_again_is_one_message(place: &Place) {
+fn a_repeated_delivery_is_one_message(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();
@@ -304,7 +304,7 @@ fn a_chat_names_the_session_that_answers_and_its_log(place: &Place) {
     assert!(matches!(chats.resolve(&chat.id.as_str()[..2]), Err(Error::Invalid(Invalid::Ambiguous { .. }))));
 }
 
-fn chats_are_listed_without_what_was_said(place: &Place) {
+fn chats_are_listed_without_messages(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();

@@ -42,7 +42,7 @@ fn hosts(place: &Place) -> [(Apart, Store); 3] {
 
 /// The owner of a run keeps it, whatever the clocks of other hosts say.
 #[test]
-fn a_host_with_a_wrong_clock_takes_no_run_that_is_held() {
+fn a_host_with_a_wrong_clock_takes_no_claimed_run() {
     let place = Place::postgres();
     let hosts = hosts(&place);
     for (number, (_, holder)) in hosts.iter().enumerate() {
@@ -106,7 +106,7 @@ fn a_gate_that_expires_after_a_time_expires_by_the_clock_of_the_server() {
 
 /// All hosts of one server have the same current time.
 #[test]
-fn the_present_time_is_the_one_of_the_server() {
+fn the_current_time_is_that_of_the_server() {
     let place = Place::postgres();
     let hosts = hosts(&place);
     let now = |at: usize| hosts[at].1.now().expect("asked");
@@ -116,7 +116,7 @@ fn the_present_time_is_the_one_of_the_server() {
 
 /// A chat stays active by the server's clock.
 #[test]
-fn a_chat_goes_on_whatever_the_clocks_of_the_hosts_say() {
+fn a_chat_stays_active_by_the_clock_of_the_server() {
     let place = Place::postgres();
     let hosts = [-60, 0, 60].map(|seconds| {
         let apart = Apart::of(&place);

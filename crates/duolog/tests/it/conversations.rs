@@ -20,25 +20,25 @@ use super::{Apart, lines};
 on_both_engines!(
     items_come_back_byte_for_byte,
     an_operation_adds_once,
-    the_system_message_stands_first_and_once,
+    the_system_item_is_first_and_unique,
     a_large_item_is_kept_as_a_blob,
     a_broken_item_neither_hides_others_nor_counts,
-    what_cannot_be_meant_is_refused,
-    a_message_keeps_its_numbers_and_its_place,
-    a_fork_is_told_in_the_log_and_stays_in_its_session,
-    the_threshold_counts_what_a_summary_may_stand_for,
+    invalid_requests_are_refused,
+    a_message_keeps_its_embedding_and_ordinal,
+    a_fork_is_logged_and_stays_in_its_session,
+    the_threshold_counts_items_that_can_be_summarised,
     the_nearest_embeddings_are_found,
     eight_processes_add_to_one_branch,
     many_branches_come_in_pages,
-    an_item_that_is_lost_is_not_taken_off,
-    items_are_added_with_their_meaning,
-    conversations_go_and_the_session_stays,
-    a_log_goes_and_the_session_stays,
+    a_lost_item_is_not_removed,
+    items_are_added_with_embeddings,
+    deleting_conversations_keeps_the_session,
+    deleting_a_log_keeps_the_session,
     a_users_session_has_a_name,
-    how_a_session_stands_from_the_beginning_is_on_record,
+    the_first_status_of_a_session_is_recorded,
     a_fork_adds_as_many_bytes_however_long_the_history_is,
     items_are_found_wherever_their_messages_are,
-    raw_items_are_those_that_are_shown
+    raw_items_equal_the_shown_items
 );
 
 const PROCESS: AddOptions = AddOptions {
@@ -94,7 +94,7 @@ fn an_operation_adds_once(place: &Place) {
     assert_eq!(latest(&store, &session, 9), ["1"]);
 }
 
-fn the_system_message_stands_first_and_once(place: &Place) {
+fn the_system_item_is_first_and_unique(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -153,7 +153,7 @@ fn a_broken_item_neither_hides_others_nor_counts(place: &Place) {
     assert!(list.broken[0].ord == Some(300) && list.broken[0].detail.contains("not JSON"), "{:?}", list.broken[0]);
 }
 
-fn what_cannot_be_meant_is_refused(place: &Place) {
+fn invalid_requests_are_refused(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -198,7 +198,7 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
     assert!(matches!(nothing, Error::NotFound(NotFound::Message(_))), "{nothing}");
 }
 
-fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
+fn a_message_keeps_its_embedding_and_ordinal(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -229,7 +229,7 @@ fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
     assert_eq!(latest(&store, &session, 9), ["1", "\"1\""]);
 }
 
-fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
+fn a_fork_is_logged_and_stays_in_its_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let (here, there) = (session(&store), session(&store));
@@ -247,7 +247,7 @@ fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
     assert!(matches!(refused, Error::Invalid(Invalid::OtherSession { .. })), "{refused}");
 }
 
-fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {
+fn the_threshold_counts_items_that_can_be_summarised(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -405,7 +405,7 @@ fn many_branches_come_in_pages(place: &Place) {
     store.sessions().delete(&session).expect("deleted");
 }
 
-fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
+fn a_lost_item_is_not_removed(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -422,7 +422,7 @@ fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
     assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
 }
 
-fn items_are_added_with_their_meaning(place: &Place) {
+fn items_are_added_with_embeddings(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -441,7 +441,7 @@ fn items_are_added_with_their_meaning(place: &Place) {
     assert_eq!(latest(&store, &session, 9).len(), 2);
 }
 
-fn conversations_go_and_the_session_stays(place: &Place) {
+fn deleting_conversations_keeps_the_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -465,7 +465,7 @@ fn conversations_go_and_the_session_stays(place: &Place) {
     assert_eq!(store.sessions().delete_context(&SessionId::new(), None).expect_err("none").kind(), ErrorKind::NotFound);
 }
 
-fn a_log_goes_and_the_session_stays(place: &Place) {
+fn deleting_a_log_keeps_the_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -515,7 +515,7 @@ fn a_users_session_has_a_name(place: &Place) {
     assert_eq!(once.create(&new).expect("the same").name, first.name);
 }
 
-fn how_a_session_stands_from_the_beginning_is_on_record(place: &Place) {
+fn the_first_status_of_a_session_is_recorded(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let make = |status| store.sessions().create(&NewSession { status, ..NewSession::default() }).expect("made");
@@ -625,7 +625,7 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
 }
 
 /// Raw items equal the other items, in one buffer.
-fn raw_items_are_those_that_are_shown(place: &Place) {
+fn raw_items_equal_the_shown_items(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);

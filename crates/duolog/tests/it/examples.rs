@@ -77,7 +77,7 @@ fn search_finds_words_and_prefixes() {
 }
 
 #[test]
-fn usage_names_what_has_no_price() {
+fn usage_lists_models_without_a_price() {
     let told = run("usage");
     assert_eq!(told[0], "2026-01-03: 1000 in, 200 out");
     assert_eq!(told.len(), 5, "{told:?}");

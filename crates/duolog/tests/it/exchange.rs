@@ -16,7 +16,7 @@ on_both_engines!(
     a_given_id_never_changes_a_message,
     a_recipient_is_resolved_once,
     a_topic_and_a_session_of_one_name_are_two_inboxes,
-    a_deleted_session_takes_its_mail_along,
+    deleting_a_session_deletes_its_inbox,
     an_inbox_is_read_page_by_page,
     a_status_changes_by_its_rules,
     a_session_is_run_by_a_process
@@ -142,7 +142,7 @@ fn a_topic_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
 }
 
 /// A new session with the same id has an empty inbox, and messages without references are deleted.
-fn a_deleted_session_takes_its_mail_along(place: &Place) {
+fn deleting_a_session_deletes_its_inbox(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let (sessions, id) = (store.sessions(), duolog::SessionId::parse("X2").expect("an id"));

@@ -9,7 +9,7 @@ use duolog_testkit::on_both_engines;
 
 use super::Apart;
 
-on_both_engines!(a_lionagi_session_is_given_back_as_its_readers_show_it, skillet_items_come_in_their_order);
+on_both_engines!(a_lionagi_session_is_imported_as_its_readers_show_it, skillet_items_come_in_their_order);
 
 /// A message whose content is its own id.
 fn says(id: &str, role: &str) -> (String, MessageSource) {
@@ -72,7 +72,7 @@ fn history(store: &Store, session: &SessionId, branch: &str) -> Vec<String> {
     items.latest(99, HistoryView::Full).expect("reads").items.into_iter().map(|item| item.id.to_string()).collect()
 }
 
-fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
+fn a_lionagi_session_is_imported_as_its_readers_show_it(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mapped = lionagi::map(forked()).expect("mapped");

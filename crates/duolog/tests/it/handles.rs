@@ -12,7 +12,7 @@ use super::{Apart, line, lines};
 on_both_engines!(
     a_handle_keeps_its_store_open_and_the_last_one_closes_it,
     after_close_every_other_handle_is_refused,
-    closing_twice_is_no_error,
+    closing_twice_is_not_an_error,
     a_request_is_seen_by_its_handle_alone,
     a_request_makes_one_change_and_may_be_tried_again,
     threads_that_ask_the_same_get_one_answer
@@ -118,7 +118,7 @@ fn after_close_every_other_handle_is_refused(place: &Place) {
     assert!(store.runs().find_active("build", "t").expect("reads").is_none());
 }
 
-fn closing_twice_is_no_error(place: &Place) {
+fn closing_twice_is_not_an_error(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let other = store.clone();

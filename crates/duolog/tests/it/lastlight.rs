@@ -20,18 +20,18 @@ use rusqlite::Connection;
 use super::runs::Timed;
 
 on_both_engines!(
-    a_run_comes_with_all_that_it_has,
-    a_run_goes_on_here_where_it_stopped_there,
-    asked_again_nothing_is_doubled,
-    what_changed_since_is_not_taken_again,
-    a_run_is_taken_whole_or_not_at_all,
-    what_waits_waits_here_in_its_order,
-    chats_come_with_what_was_said,
-    hostile_rows_are_told_and_the_others_taken,
-    older_versions_have_less,
-    what_a_crash_left_beside_the_file_is_read,
-    many_rows_come_in_pieces,
-    two_who_import_at_once_take_it_once
+    a_run_is_imported_with_all_of_its_parts,
+    an_imported_run_continues,
+    a_repeated_import_duplicates_nothing,
+    changed_rows_are_not_imported_again,
+    the_import_of_a_run_is_atomic,
+    queued_runs_keep_their_order,
+    chats_are_imported_with_their_messages,
+    hostile_rows_are_noted_and_the_others_imported,
+    older_versions_lack_tables_and_columns,
+    a_journal_that_a_crash_left_is_read,
+    many_rows_are_read_in_pieces,
+    concurrent_imports_import_once
 );
 
 /// The tables of the first versions.
@@ -160,7 +160,7 @@ fn tells(report: &ImportReport, unit: &str, words: &str) {
 
 const ALL: Counts = Counts { runs: 3, executions: 5, approvals: 3, schedules: 1, workflows: 1, chats: 1, messages: 2 };
 
-fn a_run_comes_with_all_that_it_has(place: &Place) {
+fn a_run_is_imported_with_all_of_its_parts(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     let mut seen = Vec::new();
@@ -227,7 +227,7 @@ fn store_now(theirs: &Theirs) -> Timestamp {
     theirs.timed.clock.now()
 }
 
-fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
+fn an_imported_run_continues(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
@@ -248,7 +248,7 @@ fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
     assert_eq!((again.run.status, again.run.restart_count, again.run.retry_count), (RunStatus::Running, 0, 1));
 }
 
-fn asked_again_nothing_is_doubled(place: &Place) {
+fn a_repeated_import_duplicates_nothing(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let before = std::fs::read(theirs.path()).expect("reads");
     let store = theirs.timed.open();
@@ -273,7 +273,7 @@ fn asked_again_nothing_is_doubled(place: &Place) {
     assert_eq!((more.imported, more.unchanged), (Counts { runs: 1, ..Counts::default() }, ALL));
 }
 
-fn what_changed_since_is_not_taken_again(place: &Place) {
+fn changed_rows_are_not_imported_again(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
@@ -297,7 +297,7 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     assert_eq!(store.runs().summary(&run("running")).expect("there").status, RunStatus::Cancelled);
 }
 
-fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
+fn the_import_of_a_run_is_atomic(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     // An active run of the same workflow and trigger exists here, and so does an execution with the same id.
@@ -330,7 +330,7 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     assert_eq!(store.runs().rollups(&query).expect("summed").iter().map(|day| day.started).sum::<u64>(), 0);
 }
 
-fn what_waits_waits_here_in_its_order(place: &Place) {
+fn queued_runs_keep_their_order(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let insert = |id: &str, at: &str| {
         format!(
@@ -353,7 +353,7 @@ fn what_waits_waits_here_in_its_order(place: &Place) {
     assert_eq!((ids, admitted.expired.len()), (vec!["first", "second"], 0), "their wait starts now");
 }
 
-fn chats_come_with_what_was_said(place: &Place) {
+fn chats_are_imported_with_their_messages(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let chats =
         [("old", "NULL", 1, "01"), ("new", "NULL", 1, "02"), ("other", "'9.9'", 1, "01"), ("ended", "NULL", 0, "03")];
@@ -460,7 +460,7 @@ const HOSTILE: &str = r#"
         ('d', 'user', 'a' || char(0) || 'b', 'never'), ('e', 'user', 'x', '2026-05-26T11:00:00.000Z');
 "#;
 
-fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
+fn hostile_rows_are_noted_and_the_others_imported(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS, HOSTILE]);
     let huge = |column: &str, table: &str, id: &str, text: &str| {
         let database = Connection::open(theirs.path()).expect("opens");
@@ -554,7 +554,7 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     assert!(store.doctor().examine(Depth::Deep, |_| {}).is_ok());
 }
 
-fn older_versions_have_less(place: &Place) {
+fn older_versions_lack_tables_and_columns(place: &Place) {
     let theirs = Theirs::of(place, &["CREATE TABLE other (x)"]);
     let store = theirs.timed.open();
     let none = |theirs: &Theirs| lastlight::import(&store, &theirs.path(), Durability::Process, |_| {});
@@ -594,7 +594,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
+fn a_journal_that_a_crash_left_is_read(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let store = theirs.timed.open();
     let elsewhere = tempfile::tempdir().expect("a directory");
@@ -635,7 +635,7 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
     assert_eq!((again.imported, again.unchanged, told(&again)), (Counts::default(), ALL, Vec::new()));
 }
 
-fn many_rows_come_in_pieces(place: &Place) {
+fn many_rows_are_read_in_pieces(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let many = |table: &str, columns: &str, values: &str, count: u32| {
         format!(
@@ -664,7 +664,7 @@ fn many_rows_come_in_pieces(place: &Place) {
     assert_eq!(store.runs().rollups(&query).expect("summed")[0].cost.to_string(), "4.5");
 }
 
-fn two_who_import_at_once_take_it_once(place: &Place) {
+fn concurrent_imports_import_once(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let (one, two) = (theirs.timed.open(), theirs.timed.open());
     let (first, second) = std::thread::scope(|scope| {

@@ -12,11 +12,11 @@ use super::Apart;
 use super::runs::{BEGIN, Timed, claimed, new, start};
 
 on_both_engines!(
-    what_is_not_known_is_not_zero,
+    unknown_values_are_not_zero,
     outcomes_are_derived,
     a_long_output_keeps_its_tail_and_a_blob,
     errors_are_found,
-    days_and_hours_are_whole_in_any_zone,
+    days_and_hours_are_complete_in_any_zone,
     lists_show_the_active_first_page_by_page,
     filters_are_combined
 );
@@ -32,7 +32,7 @@ fn begun(store: &Store, trigger: &str, phase: &str) -> Execution {
     }
 }
 
-fn what_is_not_known_is_not_zero(place: &Place) {
+fn unknown_values_are_not_zero(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (id, fence) = claimed(&store, "t", "w");
@@ -177,7 +177,7 @@ fn errors_are_found(place: &Place) {
     assert_eq!(find("nothing", 9, None), (String::new(), None));
 }
 
-fn days_and_hours_are_whole_in_any_zone(place: &Place) {
+fn days_and_hours_are_complete_in_any_zone(place: &Place) {
     let mut timed = Timed::of(place);
     // Noon in UTC.
     let noon = DAY / 2;

@@ -5,7 +5,7 @@ use duolog_testkit::on_both_engines;
 
 use super::{Apart, line, lines};
 
-on_both_engines!(rows_go_to_the_state_and_lines_to_the_home, who_reads_makes_no_state);
+on_both_engines!(rows_go_to_the_state_and_lines_to_the_home, a_reader_creates_no_state);
 
 fn rows_go_to_the_state_and_lines_to_the_home(place: &Place) {
     let apart = Apart::of(place);
@@ -24,7 +24,7 @@ fn rows_go_to_the_state_and_lines_to_the_home(place: &Place) {
     assert_eq!(store.place(), place.address().to_string());
 }
 
-fn who_reads_makes_no_state(place: &Place) {
+fn a_reader_creates_no_state(place: &Place) {
     let apart = Apart::of(place);
     std::fs::create_dir_all(apart.home().state).expect("a home that is an empty directory");
     let refused = Store::open(apart.options().for_reading()).err().expect("there is nothing to read");
@@ -43,7 +43,7 @@ fn who_reads_makes_no_state(place: &Place) {
 }
 
 #[test]
-fn who_reads_makes_no_directory_either() {
+fn a_reader_creates_no_directory() {
     let place = Place::sqlite();
     let apart = Apart::of(&place);
     apart.open().close().expect("closes");

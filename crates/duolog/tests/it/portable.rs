@@ -16,7 +16,7 @@ use super::{Apart, line};
 
 on_both_engines!(
     any_session_comes_back_equal,
-    everything_of_a_session_is_carried,
+    everything_of_a_session_is_exported,
     an_invalid_document_changes_nothing,
     an_existing_session_is_not_replaced,
     a_message_of_two_sessions_stays_one,
@@ -145,7 +145,7 @@ fn any_session_comes_back_equal(place: &Place) {
     }
 }
 
-fn everything_of_a_session_is_carried(place: &Place) {
+fn everything_of_a_session_is_exported(place: &Place) {
     let (from, to) = (Apart::of(place), Apart::of(&Place::sqlite()));
     let (store, other) = (from.open(), to.open());
     let new = NewSession {

@@ -10,16 +10,16 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, lines};
 
 on_both_engines!(
-    events_become_envelopes_that_stand_in_the_log,
+    events_become_envelopes_in_the_log,
     a_resumed_session_repeats_no_prompt,
-    what_is_long_is_kept_whole_beside_the_log,
+    long_texts_are_stored_as_blobs,
     lines_are_kept_as_they_are_in_other_dialects,
     an_error_beside_a_result_is_kept,
-    the_same_result_with_another_error_flag_is_no_repetition,
-    bytes_that_are_no_text_are_a_bad_line,
+    the_same_result_with_another_error_flag_is_not_a_repetition,
+    bytes_that_are_not_text_are_a_bad_line,
     partial_snapshots_are_kept_together,
-    what_an_agent_that_died_had_begun_is_kept,
-    fields_without_a_place_are_kept,
+    unfinished_events_of_a_dead_agent_are_kept,
+    unknown_fields_are_kept,
     a_byte_order_mark_is_skipped,
     a_resumed_turn_counts_answers_without_usage,
 );
@@ -65,7 +65,7 @@ fn told(store: &Store, session: &SessionId, view: ReplayDetail) -> Vec<(ItemKind
     told
 }
 
-fn events_become_envelopes_that_stand_in_the_log(place: &Place) {
+fn events_become_envelopes_in_the_log(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
@@ -95,7 +95,7 @@ fn a_resumed_session_repeats_no_prompt(place: &Place) {
     assert_eq!(prompts(&store, &session), 2, "the turn had ended, so it is a new prompt");
 }
 
-fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
+fn long_texts_are_stored_as_blobs(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
@@ -181,7 +181,7 @@ fn an_error_beside_a_result_is_kept(place: &Place) {
     assert_eq!((kept.len(), &kept[0]["event"]["error"]), (1, &"also".into()), "{lines:?}");
 }
 
-fn the_same_result_with_another_error_flag_is_no_repetition(place: &Place) {
+fn the_same_result_with_another_error_flag_is_not_a_repetition(place: &Place) {
     let end = br#"{"type":"tool_execution_end","toolCallId":"c","result":"r"}"#;
     let failed =
         br#"{"type":"message_end","message":{"role":"toolResult","toolCallId":"c","content":"r","isError":true}}"#;
@@ -192,7 +192,7 @@ fn the_same_result_with_another_error_flag_is_no_repetition(place: &Place) {
     assert_eq!(left(place, &[end, same]).1.len(), 1, "with the same flag it is one");
 }
 
-fn bytes_that_are_no_text_are_a_bad_line(place: &Place) {
+fn bytes_that_are_not_text_are_a_bad_line(place: &Place) {
     let (recorded, lines) = left(place, &[b"{\"type\":\"x\",\"a\":\"\xff\xfe\"}", said("on it").as_bytes()]);
     assert_eq!((recorded.remarks, recorded.lines), (1, 2));
     assert!(lines[0]["content"].as_str().expect("a remark").contains(r"\xff\xfe"), "{lines:?}");
@@ -210,7 +210,7 @@ fn partial_snapshots_are_kept_together(place: &Place) {
     assert_eq!(lines[0]["event"]["stats"], serde_json::json!({"tokens":{"input":100,"output":5},"cost":0.25}));
 }
 
-fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
+fn unfinished_events_of_a_dead_agent_are_kept(place: &Place) {
     let start =
         br#"{"type":"tool_execution_start","toolCallId":"t1","toolName":"bash","args":{"command":"rm -rf build"}}"#;
     let (_, lines) = left(
@@ -241,7 +241,7 @@ fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
     assert_eq!((calls, lines.len()), (1, 2), "the call is there already: {lines:?}");
 }
 
-fn fields_without_a_place_are_kept(place: &Place) {
+fn unknown_fields_are_kept(place: &Place) {
     let (_, lines) = left(
         place,
         &[

@@ -61,7 +61,7 @@ fn file(text: &str) -> (tempfile::TempDir, Foreign) {
 }
 
 #[test]
-fn each_dialect_is_known_and_told_turn_by_turn() {
+fn each_dialect_is_detected_and_replayed_by_turn() {
     for (dialect, made) in made(12) {
         let (_directory, log) = file(&made.text());
         assert_eq!(log.dialect().expect("reads"), Some(dialect));
@@ -94,7 +94,7 @@ fn the_last_turns_are_found_from_the_end() {
 }
 
 #[test]
-fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
+fn a_foreign_file_is_replayed_completely_and_not_changed() {
     let made = transcripts::claude(3, 2);
     let text = made.text() + "not JSON\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"unended\"}}";
     let (directory, log) = file(&text);
@@ -117,7 +117,7 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_not_a_file_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     assert!(Foreign::open(directory.path(), &Limits::default()).is_err());
     assert!(Foreign::open(&directory.path().join("absent"), &Limits::default()).is_err());

@@ -12,7 +12,7 @@ use super::run_races::{child, role};
 use super::runs::{BEGIN, new};
 use super::{Apart, lines};
 
-on_both_engines!(a_kill_at_any_step_repeats_nothing_that_was_done, a_run_that_kills_its_owner_is_given_up);
+on_both_engines!(a_kill_at_any_step_repeats_no_finished_phase, a_run_that_kills_its_owner_is_given_up);
 
 /// The id of the only run of each home.
 fn id() -> RunId {
@@ -136,7 +136,7 @@ fn play(apart: &Apart, place: &Place, steps: usize, seconds: i64) -> bool {
     ended
 }
 
-fn a_kill_at_any_step_repeats_nothing_that_was_done(place: &Place) {
+fn a_kill_at_any_step_repeats_no_finished_phase(place: &Place) {
     let mut steps = 0;
     loop {
         // Each step has its own home and state.

@@ -15,9 +15,9 @@ use super::Apart;
 use super::runs::{by, new, start};
 
 on_both_engines!(
-    eight_processes_never_run_more_than_may,
+    eight_processes_never_exceed_the_limit,
     eight_processes_do_each_thing_once,
-    a_wait_ends_by_what_another_process_does
+    a_wait_ends_by_a_change_of_another_process
 );
 
 const PROCESSES: usize = 8;
@@ -87,7 +87,7 @@ fn count(store: &Store, status: RunStatus) -> u64 {
     counts.into_iter().find(|(one, _)| *one == status).map_or(0, |(_, count)| count)
 }
 
-fn eight_processes_never_run_more_than_may(place: &Place) {
+fn eight_processes_never_exceed_the_limit(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     for number in 0..40 {
@@ -189,7 +189,7 @@ fn does_all() {
     }
 }
 
-fn a_wait_ends_by_what_another_process_does(place: &Place) {
+fn a_wait_ends_by_a_change_of_another_process(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let id = start(&store, "build", "t").run.id;

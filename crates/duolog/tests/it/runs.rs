@@ -19,18 +19,18 @@ use super::{Apart, lines};
 on_both_engines!(
     a_run_goes_from_its_start_to_its_end,
     a_trigger_starts_one_run_at_a_time,
-    a_workflow_that_is_off_refuses,
+    a_disabled_workflow_starts_no_run,
     the_queue_is_first_come_first_served,
-    what_waits_too_long_is_cancelled,
+    a_run_that_waits_too_long_is_cancelled,
     an_owner_that_was_overtaken_writes_nothing,
     a_dead_owner_s_run_is_taken_over_and_given_up_at_the_cap,
     a_run_that_nobody_took_up_is_handed_over,
-    a_retry_keeps_what_was_done,
+    a_retry_keeps_finished_phases,
     scratch_and_nodes_are_merged_by_key,
-    what_cannot_be_is_refused_by_name,
-    ends_are_told_to_every_observer,
-    whoever_waits_is_woken,
-    a_run_goes_on_when_its_session_is_gone
+    invalid_values_are_refused_by_name,
+    every_observer_is_called_at_the_end,
+    a_waiter_is_woken,
+    a_run_continues_when_its_session_is_deleted
 );
 
 /// The start time of the clocks, in seconds.
@@ -185,7 +185,7 @@ fn a_trigger_starts_one_run_at_a_time(place: &Place) {
     assert_eq!(store.runs().start(&missing).expect_err("no session").kind(), ErrorKind::NotFound);
 }
 
-fn a_workflow_that_is_off_refuses(place: &Place) {
+fn a_disabled_workflow_starts_no_run(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let running = start(&store, "build", "1");
@@ -254,7 +254,7 @@ fn the_queue_is_first_come_first_served(place: &Place) {
     assert_eq!(queued, ["5", "late", "2"]);
 }
 
-fn what_waits_too_long_is_cancelled(place: &Place) {
+fn a_run_that_waits_too_long_is_cancelled(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let first = start(&store, "build", "1");
@@ -382,7 +382,7 @@ fn a_run_that_nobody_took_up_is_handed_over(place: &Place) {
     assert_eq!(recovered.resumed[0].run.restart_count, 0, "nobody died");
 }
 
-fn a_retry_keeps_what_was_done(place: &Place) {
+fn a_retry_keeps_finished_phases(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (id, fence) = claimed(&store, "t", "w");
@@ -455,7 +455,7 @@ fn scratch_and_nodes_are_merged_by_key(place: &Place) {
     run.merge_scratch(&format!("{{\"big17\":{value}}}")).expect("merged");
 }
 
-fn what_cannot_be_is_refused_by_name(place: &Place) {
+fn invalid_values_are_refused_by_name(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let bad = [
@@ -523,7 +523,7 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
     assert!(matches!(store.runs().get(&RunId::new()), Err(Error::NotFound(NotFound::Run(_)))));
 }
 
-fn ends_are_told_to_every_observer(place: &Place) {
+fn every_observer_is_called_at_the_end(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (seen, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -545,7 +545,7 @@ fn ends_are_told_to_every_observer(place: &Place) {
     assert_eq!(count.load(Ordering::SeqCst), 2, "each once, despite panics of others");
 }
 
-fn whoever_waits_is_woken(place: &Place) {
+fn a_waiter_is_woken(place: &Place) {
     let apart = Apart::of(place);
     let (waiting, acting) = (apart.open(), apart.open());
     let id = start(&waiting, "build", "t").run.id;
@@ -564,7 +564,7 @@ fn whoever_waits_is_woken(place: &Place) {
     });
 }
 
-fn a_run_goes_on_when_its_session_is_gone(place: &Place) {
+fn a_run_continues_when_its_session_is_deleted(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open().close().map(|()| timed.open()).expect("opens again");
     let started = start(&store, "build", "t");

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{Apart, line};
 
-on_both_engines!(what_was_appended_is_found);
+on_both_engines!(appended_lines_are_found);
 
 /// A separate home.
 struct Room(TempDir);
@@ -90,7 +90,7 @@ fn alike(store: &Store, query: &str, filter: &SearchFilter) -> usize {
     with.len()
 }
 
-fn what_was_appended_is_found(place: &Place) {
+fn appended_lines_are_found(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
@@ -275,7 +275,7 @@ fn the_index_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_log_that_lost_bytes_is_indexed_anew() {
+fn a_log_that_lost_bytes_is_indexed_again() {
     let room = Room::new();
     let store = room.open();
     append(&store, "a", &[said("kept alpha"), said("lost beta")]);
@@ -312,7 +312,7 @@ fn a_log_that_was_edited_is_searched_as_it_is() {
 }
 
 #[test]
-fn deleted_sessions_are_forgotten() {
+fn deleted_sessions_are_removed_from_the_index() {
     let room = Room::new();
     let store = room.open();
     let gone = append(&store, "gone", &[said("alpha")]);
@@ -368,7 +368,7 @@ fn an_index_that_cannot_be_used_costs_only_time() {
 }
 
 #[test]
-fn while_another_process_indexes_what_is_not_there_is_read() {
+fn lines_are_scanned_while_another_process_indexes() {
     let room = Room::new();
     let store = room.open();
     append(&store, "a", &[said("alpha")]);
@@ -453,7 +453,7 @@ fn damaged_lines_are_counted_and_hide_nothing() {
 }
 
 #[test]
-fn a_writer_asleep_in_its_log_holds_up_nobody() {
+fn a_writer_that_holds_its_log_blocks_no_search() {
     let room = Room::new();
     let mut options = StoreOptions::at(Home::beneath(room.0.path())).one_shot();
     options.limits.busy_timeout = std::time::Duration::from_millis(50);
@@ -473,7 +473,7 @@ fn a_writer_asleep_in_its_log_holds_up_nobody() {
 }
 
 #[test]
-fn hits_tell_where_and_what_they_are() {
+fn hits_have_a_place_and_a_kind() {
     let room = Room::new();
     let store = room.open();
     let call = r#"{"type":"assistant","timestamp":"2026-01-02T03:04:05Z","message":{"role":"assistant","content":[{"type":"text","text":"look"},{"type":"tool_use","id":"t","name":"Bash","input":{"command":"a\nneedle b"}}]}}"#;

@@ -5,7 +5,7 @@ use duolog_testkit::on_both_engines;
 
 use super::{Apart, line, lines};
 
-on_both_engines!(only_the_home_of_a_log_touches_it, a_rename_from_elsewhere_is_told_by_the_home_of_the_log);
+on_both_engines!(only_the_home_of_a_log_touches_it, a_rename_from_another_home_is_logged_by_the_owner);
 
 fn refused(answer: Result<impl Sized, Error>, owner: &Store) {
     let error = answer.err().expect("another home's");
@@ -33,7 +33,7 @@ fn only_the_home_of_a_log_touches_it(place: &Place) {
     assert!(logs.detail.starts_with("0 logs"), "{}", logs.detail);
 }
 
-fn a_rename_from_elsewhere_is_told_by_the_home_of_the_log(place: &Place) {
+fn a_rename_from_another_home_is_logged_by_the_owner(place: &Place) {
     let (here, there) = (Apart::of(place), Apart::of(place));
     let session: SessionId = {
         let mine = here.open();

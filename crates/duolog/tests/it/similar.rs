@@ -12,8 +12,8 @@ use model::{MANY, Model, NUMBERS, One, Random, row, vector, vector_of};
 
 on_both_engines!(
     the_nearest_are_those_of_a_model_whatever_changes,
-    only_what_is_meant_is_found,
-    an_embedding_of_another_length_is_told_if_it_is_meant
+    only_matching_messages_are_found,
+    an_embedding_of_another_length_is_an_error_if_it_matches
 );
 
 /// Many messages, and a model of them.
@@ -96,7 +96,7 @@ fn one_of(ids: &[&[String]]) -> Meant {
     Box::new(move |id, _| ids.iter().any(|one| one == id))
 }
 
-fn only_what_is_meant_is_found(place: &Place) {
+fn only_matching_messages_are_found(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mut model = filled(place);
@@ -153,7 +153,7 @@ fn only_what_is_meant_is_found(place: &Place) {
     assert_eq!(refused(SimilarFilter { role: Some("x".repeat(200)), ..none() }), ErrorKind::Invalid);
 }
 
-fn an_embedding_of_another_length_is_told_if_it_is_meant(place: &Place) {
+fn an_embedding_of_another_length_is_an_error_if_it_matches(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mut model = filled(place);

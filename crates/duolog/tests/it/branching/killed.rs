@@ -16,7 +16,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::model::{self, Model, Step};
 use super::{Apart, check_nothing_is_left, rows_of};
 
-on_both_engines!(what_is_acknowledged_survives_a_kill);
+on_both_engines!(acknowledged_steps_survive_a_kill);
 
 /// The default number of kills.
 const KILLS_DEFAULT: u64 = 32;
@@ -127,7 +127,7 @@ fn kill_one(apart: &Apart, place: &Place, session: &SessionId, done: &Done, seed
     acknowledged.expect("it told of something")
 }
 
-fn what_is_acknowledged_survives_a_kill(place: &Place) {
+fn acknowledged_steps_survive_a_kill(place: &Place) {
     let kills = std::env::var(KILLS).map_or(KILLS_DEFAULT, |text| text.parse().expect("a number of kills"));
     let apart = Apart::of(place);
     let mut in_flight = 0;
