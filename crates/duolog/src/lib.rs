@@ -48,7 +48,7 @@
 //! | `store.doctor()` | health checks | [`doctor`] |
 //!
 //! Calls block. A [`Store`] and its handles own their data: clone them into threads and tasks. Any number of processes
-//! may open the same home. Every call returns [`Error`], which has a [`kind`](Error::kind) and a [`hint`](Error::hint).
+//! may open the same home. Errors are [`Error`], with a [`kind`](Error::kind) and a [`hint`](Error::hint).
 //!
 //! Types that several modules share (ids, positions, limits, pages) are at the crate root. The programs in `examples/`
 //! show each module in use.

@@ -62,7 +62,7 @@ pub struct Config {
     workflows: Vec<WorkflowSetting>,
     chat_idle: Duration,
     /// The source of each value that is not the default.
-    said: Vec<(Key, Source)>,
+    sources: Vec<(Key, Source)>,
     warnings: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Default for Config {
             schedules: Vec::new(),
             workflows: Vec::new(),
             chat_idle: CHAT_IDLE,
-            said: Vec::new(),
+            sources: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -225,8 +225,8 @@ impl Config {
         let mut findings = Vec::new();
         for key in Key::ALL {
             // An empty variable counts as unset.
-            let Some(said) = variable(key.variable()).filter(|said| !said.is_empty()) else { continue };
-            match taken(*key, key.variable(), &said) {
+            let Some(value) = variable(key.variable()).filter(|value| !value.is_empty()) else { continue };
+            match parse_value(*key, key.variable(), &value) {
                 Ok(value) => self.set(*key, value, Source::Environment),
                 Err(finding) => findings.push(finding),
             }
@@ -241,7 +241,8 @@ impl Config {
     /// Returns an error if the address is not valid.
     pub fn with_store(mut self, address: Option<&OsStr>) -> Result<Self, ConfigError> {
         if let Some(address) = address {
-            let value = taken(Key::StoreAddress, STORE_FLAG, address).map_err(|finding| refused(vec![finding]))?;
+            let value =
+                parse_value(Key::StoreAddress, STORE_FLAG, address).map_err(|finding| refused(vec![finding]))?;
             self.set(Key::StoreAddress, value, Source::Flag);
         }
         Ok(self)
@@ -405,7 +406,7 @@ impl Config {
     }
 
     fn source(&self, key: Key) -> Source {
-        self.said.iter().rev().find(|(said, _)| *said == key).map_or(Source::Default, |(_, source)| *source)
+        self.sources.iter().rev().find(|(set, _)| *set == key).map_or(Source::Default, |(_, source)| *source)
     }
 
     fn set(&mut self, key: Key, value: Value, source: Source) {
@@ -420,7 +421,7 @@ impl Config {
             (Key::FoldBatchBytes, _) => self.limits.fold_batch_bytes = number,
             (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
-            (Key::StoreAddress, Value::Address(said)) => self.store = said,
+            (Key::StoreAddress, Value::Address(address)) => self.store = address,
             (Key::RunsMaxRunning, _) => self.limits.runs.max_running = few,
             (Key::RunsQueueWait, Value::Time(wait)) => self.limits.runs.queue_wait = wait,
             (Key::RunsLease, Value::Time(lease)) => self.limits.runs.lease = lease,
@@ -437,13 +438,13 @@ impl Config {
                 _,
             ) => return,
         }
-        self.said.push((key, source));
+        self.sources.push((key, source));
     }
 }
 
 /// Parses a value of the environment or the caller, under the name that they use for it.
-fn taken(key: Key, name: &'static str, said: &OsStr) -> Result<Value, Finding> {
-    let text = said.to_str().ok_or_else(|| "is not UTF-8".to_owned());
+fn parse_value(key: Key, name: &'static str, value: &OsStr) -> Result<Value, Finding> {
+    let text = value.to_str().ok_or_else(|| "is not UTF-8".to_owned());
     text.and_then(|text| rules::from_text(key, text)).map_err(|wrong| Finding {
         line: None,
         key: Some(name.to_owned()),
@@ -462,8 +463,8 @@ fn is_login(login: &str) -> bool {
     check_name("user", &at_localhost(login)).is_ok() && !login.trim().is_empty()
 }
 
-fn has_password(said: &StoreAddress) -> bool {
-    matches!(said, StoreAddress::At(Address::Server(server)) if server.has_password())
+fn has_password(value: &StoreAddress) -> bool {
+    matches!(value, StoreAddress::At(Address::Server(server)) if server.has_password())
 }
 
 fn refused(findings: Vec<Finding>) -> ConfigError {

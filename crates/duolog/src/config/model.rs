@@ -318,7 +318,7 @@ pub struct Finding {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The content is not valid. Lists every finding.
-    #[error("{}", told(.path.as_ref(), .findings))]
+    #[error("{}", format_findings(.path.as_ref(), .findings))]
     Findings {
         /// The file; `None` for the environment and the caller.
         path: Option<PathBuf>,
@@ -370,7 +370,7 @@ impl Finding {
 }
 
 /// Formats the findings like a compiler, one per line: `path:line: message`.
-fn told(path: Option<&PathBuf>, findings: &[Finding]) -> String {
+fn format_findings(path: Option<&PathBuf>, findings: &[Finding]) -> String {
     let line_of = |finding: &Finding| {
         let file = path.map(|path| path.display().to_string());
         let line = finding.line.map(|line| if file.is_some() { line.to_string() } else { format!("line {line}") });

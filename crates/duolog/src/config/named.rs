@@ -195,15 +195,15 @@ impl<'t> Entry<'t> {
 
     fn context(&mut self, key: &str) -> Option<String> {
         let item = self.keys.get(key)?;
-        let told = match item.as_table_like() {
+        let parsed = match item.as_table_like() {
             None => Err(format!("is {}; expected a table, like {{ repo = \"a/b\" }}", rules::kind_of(item))),
             Some(table) => object(table, 0).map(|json| Json::Object(json).to_string()),
         };
-        let told = told.and_then(|text| match text.len() {
+        let parsed = parsed.and_then(|text| match text.len() {
             ..=METADATA_BYTES_MAX => check_value(&text).map(|()| text).map_err(|_| "cannot be JSON".to_owned()),
             bytes => Err(format!("is {bytes} bytes as JSON; expected {METADATA_BYTES_MAX} at most")),
         });
-        told.map_err(|why| self.wrong(key, &why)).ok()
+        parsed.map_err(|why| self.wrong(key, &why)).ok()
     }
 }
 

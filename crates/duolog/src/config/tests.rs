@@ -1,7 +1,7 @@
 use super::*;
 use duolog_types::limits::RunLimits;
 
-fn told(text: &str) -> Vec<String> {
+fn findings_in(text: &str) -> Vec<String> {
     let error = Config::parse(text).expect_err(text);
     error.to_string().lines().map(str::to_owned).collect()
 }
@@ -76,7 +76,7 @@ fn values_within_the_range_are_accepted_and_others_refused() {
 fn all_errors_are_reported_at_once_with_their_lines() {
     let text = "[limits]\nline_byte_max = 1\nopen_logs_max = \"many\"\nbusy_timeout_ms = -1\n\n[durabilty]\nlog = 1\n";
     assert_eq!(
-        told(text),
+        findings_in(text),
         [
             "line 2: unknown key line_byte_max in [limits]; did you mean line_bytes_max?",
             "line 3: open_logs_max is \"many\"; expected a number of logs from 8 to 65536",
@@ -102,7 +102,7 @@ fn a_similar_key_is_suggested() {
         ),
     ];
     for (text, hint) in cases {
-        assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(hint), "{text}: {:?}", findings_in(text));
     }
 }
 
@@ -130,7 +130,7 @@ fn a_value_of_the_wrong_type_is_refused_with_the_expected_type() {
         ("[limits]\nopen_logs_max = 9\nopen_logs_max = 9", "line 3: it is not TOML: duplicate key"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
 }
 
@@ -246,10 +246,11 @@ fn a_relative_path_is_resolved_against_the_callers_directory() {
     assert_eq!(directory(flag("sqlite:/there")), Path::new("/there"));
     assert_eq!(directory(in_environment(&[("DUOLOG_STORE", "./state")]).expect("good")), Path::new("/here/./state"));
     assert!(
-        told("[store]\naddress = \"state\"")[0].ends_with("address is a relative path; in a file it begins with /")
+        findings_in("[store]\naddress = \"state\"")[0]
+            .ends_with("address is a relative path; in a file it begins with /")
     );
     assert_eq!(*flag("sqlite:").from_directory(Path::new("/here")).store(), StoreAddress::Home);
-    assert!(told("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
+    assert!(findings_in("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
 }
 
 #[test]
@@ -306,7 +307,7 @@ fn an_invalid_price_is_refused() {
         ("[price.m]", "did you mean [prices]?"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
 }
 
@@ -389,8 +390,8 @@ fn an_invalid_schedule_is_refused() {
         ("[workflows.w]\nenable = false", "unknown key enable in [workflows.w]; did you mean enabled?"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
-    let both = told("[schedules.n]\ncron = \"x\"\nenabled = 1\n[workflows.w]\nenabled = 1");
+    let both = findings_in("[schedules.n]\ncron = \"x\"\nenabled = 1\n[workflows.w]\nenabled = 1");
     assert_eq!(both.len(), 3, "all at once: {both:?}");
 }

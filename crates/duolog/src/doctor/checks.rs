@@ -34,10 +34,10 @@ const SAMPLE_BYTES: u64 = 32 << 20;
 const DATABASE_BYTES: u64 = 32 << 20;
 
 /// The number of sessions, marks or rows that a finding lists by name.
-const NAMED: usize = 3;
-const LOOKED_AT: u32 = 10_000;
+const NAMED_MAX: usize = 3;
+const ROWS_MAX: u32 = 10_000;
 /// The number of consecutive failures of a schedule that is reported.
-const FAILURES_TOLD: u32 = 3;
+const FAILURES_REPORTED: u32 = 3;
 /// The number of bytes of the reason that are shown.
 const WHY_BYTES: usize = 200;
 
@@ -79,8 +79,8 @@ fn things(number: impl Into<u64>, thing: &str) -> String {
 }
 
 fn naming(ids: &[String]) -> String {
-    let named = ids[..ids.len().min(NAMED)].join(", ");
-    if ids.len() > NAMED { format!("{named} and {} more", ids.len() - NAMED) } else { named }
+    let named = ids[..ids.len().min(NAMED_MAX)].join(", ");
+    if ids.len() > NAMED_MAX { format!("{named} and {} more", ids.len() - NAMED_MAX) } else { named }
 }
 
 /// Checks the file system of the logs, and that of the database if it is a file elsewhere.
@@ -275,7 +275,7 @@ fn files(look: &Look<'_>) -> Result<Check> {
 
 fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
+    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, ROWS_MAX))?;
     // Repairs of other homes that share the state are not checked here.
     rows.retain(|row| row.repair.home_id == store.join.home());
     let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
@@ -307,7 +307,7 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
 fn outbox_waiting(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let home = store.join.home();
-    let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, LOOKED_AT))?;
+    let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, ROWS_MAX))?;
     if waiting.is_empty() {
         return Ok(ok("outbox", "no line is waiting for its log"));
     }
@@ -319,7 +319,7 @@ fn outbox_waiting(look: &Look<'_>) -> Result<Check> {
 fn marks(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let home = store.join.home();
-    let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, LOOKED_AT))?;
+    let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, ROWS_MAX))?;
     let mut dead = Vec::new();
     for row in &rows {
         if store.join.process_state(row.process_id)? == ProcessState::Dead {
@@ -384,7 +384,7 @@ fn index(look: &Look<'_>) -> Result<Check> {
 fn schedules(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let list = store.schedules().list(store.join.clock().now())?.schedules;
-    let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_TOLD).collect();
+    let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_REPORTED).collect();
     let Some(first) = failing.first() else {
         let count = things(list.len() as u64, "schedule");
         let none = if list.is_empty() { "there are none".to_owned() } else { format!("{count}, none fails each time") };

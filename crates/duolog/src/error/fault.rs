@@ -12,9 +12,9 @@ use super::ErrorKind;
 use crate::config::ADDRESS_FORMS;
 
 /// An error of the stores. Its text is the error, and its sources are the causes.
-pub struct Fault(Box<Beneath>);
+pub struct Fault(Box<FaultSource>);
 
-enum Beneath {
+enum FaultSource {
     Join(JoinError),
     Index(IndexError),
     Home(HomeError),
@@ -91,50 +91,50 @@ impl Fault {
     /// Returns the remedy; `None` if there is none.
     pub fn remedy(&self) -> Option<Remedy> {
         match &*self.0 {
-            Beneath::Join(error) => join_remedy(error),
-            Beneath::Index(IndexError::Busy(_)) => Some(text("try again")),
-            Beneath::Index(IndexError::Foreign(path)) => Some(text(&format!("move {} away", path.display()))),
-            Beneath::Index(IndexError::Full(_)) => Some(text("make room on the disk; the logs are unchanged")),
-            Beneath::Index(_) => Some(Remedy::NoIndex),
-            Beneath::Home(HomeError::OpenToOthers { path, .. }) => {
+            FaultSource::Join(error) => join_remedy(error),
+            FaultSource::Index(IndexError::Busy(_)) => Some(text("try again")),
+            FaultSource::Index(IndexError::Foreign(path)) => Some(text(&format!("move {} away", path.display()))),
+            FaultSource::Index(IndexError::Full(_)) => Some(text("make room on the disk; the logs are unchanged")),
+            FaultSource::Index(_) => Some(Remedy::NoIndex),
+            FaultSource::Home(HomeError::OpenToOthers { path, .. }) => {
                 Some(text(&format!("chmod go-w {}", path.display())))
             }
-            Beneath::Home(HomeError::Missing(_)) => Some(Remedy::CreateHome),
-            Beneath::Home(HomeError::NotADirectory(_)) => Some(Remedy::AnotherHome),
-            Beneath::Home(HomeError::BadId(_)) => Some(text("restore the file from a backup of this home")),
-            Beneath::Home(_) => None,
+            FaultSource::Home(HomeError::Missing(_)) => Some(Remedy::CreateHome),
+            FaultSource::Home(HomeError::NotADirectory(_)) => Some(Remedy::AnotherHome),
+            FaultSource::Home(HomeError::BadId(_)) => Some(text("restore the file from a backup of this home")),
+            FaultSource::Home(_) => None,
         }
     }
 
     pub(super) fn kind(&self) -> ErrorKind {
         match &*self.0 {
-            Beneath::Join(error) => join_kind(error),
-            Beneath::Index(IndexError::Busy(_)) => ErrorKind::Busy,
-            Beneath::Index(IndexError::Foreign(_)) => ErrorKind::Conflict,
-            Beneath::Index(IndexError::Full(_)) => ErrorKind::Full,
-            Beneath::Home(HomeError::Missing(_)) => ErrorKind::NotFound,
-            Beneath::Home(HomeError::BadId(_)) => ErrorKind::Damaged,
-            Beneath::Index(_) | Beneath::Home(_) => ErrorKind::Io,
+            FaultSource::Join(error) => join_kind(error),
+            FaultSource::Index(IndexError::Busy(_)) => ErrorKind::Busy,
+            FaultSource::Index(IndexError::Foreign(_)) => ErrorKind::Conflict,
+            FaultSource::Index(IndexError::Full(_)) => ErrorKind::Full,
+            FaultSource::Home(HomeError::Missing(_)) => ErrorKind::NotFound,
+            FaultSource::Home(HomeError::BadId(_)) => ErrorKind::Damaged,
+            FaultSource::Index(_) | FaultSource::Home(_) => ErrorKind::Io,
         }
     }
 
     pub(super) fn join(&self) -> Option<&JoinError> {
-        if let Beneath::Join(error) = &*self.0 { Some(error) } else { None }
+        if let FaultSource::Join(error) = &*self.0 { Some(error) } else { None }
     }
 
     pub(super) fn index(&self) -> Option<&IndexError> {
-        if let Beneath::Index(error) = &*self.0 { Some(error) } else { None }
+        if let FaultSource::Index(error) = &*self.0 { Some(error) } else { None }
     }
 
     pub(super) fn is_missing_home(&self) -> bool {
-        matches!(&*self.0, Beneath::Home(HomeError::Missing(_)))
+        matches!(&*self.0, FaultSource::Home(HomeError::Missing(_)))
     }
 
     fn error(&self) -> &(dyn std::error::Error + 'static) {
         match &*self.0 {
-            Beneath::Join(error) => error,
-            Beneath::Index(error) => error,
-            Beneath::Home(error) => error,
+            FaultSource::Join(error) => error,
+            FaultSource::Index(error) => error,
+            FaultSource::Home(error) => error,
         }
     }
 }
@@ -159,19 +159,19 @@ impl std::error::Error for Fault {
 
 impl From<JoinError> for Fault {
     fn from(error: JoinError) -> Self {
-        Self(Box::new(Beneath::Join(error)))
+        Self(Box::new(FaultSource::Join(error)))
     }
 }
 
 impl From<IndexError> for Fault {
     fn from(error: IndexError) -> Self {
-        Self(Box::new(Beneath::Index(error)))
+        Self(Box::new(FaultSource::Index(error)))
     }
 }
 
 impl From<HomeError> for Fault {
     fn from(error: HomeError) -> Self {
-        Self(Box::new(Beneath::Home(error)))
+        Self(Box::new(FaultSource::Home(error)))
     }
 }
 

@@ -14,7 +14,7 @@ use super::fault::Fault;
 #[non_exhaustive]
 pub enum Invalid {
     /// Several ids start with a prefix.
-    #[error("{prefix:?} is a prefix of more than one {noun}: {}", some(.found))]
+    #[error("{prefix:?} is a prefix of more than one {noun}: {}", listed(.found))]
     Ambiguous {
         /// The kind of id.
         noun: &'static str,
@@ -24,7 +24,7 @@ pub enum Invalid {
         found: Vec<String>,
     },
     /// Several branches have this name. They were imported from another program.
-    #[error("more than one branch is named {name:?}: {}", some(.found))]
+    #[error("more than one branch is named {name:?}: {}", listed(.found))]
     AmbiguousBranch {
         /// The name.
         name: String,
@@ -150,7 +150,7 @@ impl Invalid {
     }
 }
 
-fn some(ids: &[String]) -> String {
+fn listed(ids: &[String]) -> String {
     let shown: Vec<&str> = ids.iter().take(3).map(String::as_str).collect();
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
 }

@@ -64,7 +64,7 @@ pub enum Stale {
         end: u64,
     },
     /// A claim that was overtaken by another claim.
-    #[error("claim {fence} on run {run} was overtaken by claim {now}{}", of_whom(.by.as_ref()))]
+    #[error("claim {fence} on run {run} was overtaken by claim {now}{}", owner_suffix(.by.as_ref()))]
     Overtaken {
         /// The run.
         run: RunId,
@@ -158,6 +158,6 @@ pub enum Io {
     Store(Fault),
 }
 
-fn of_whom(owner: Option<&String>) -> String {
+fn owner_suffix(owner: Option<&String>) -> String {
     owner.map_or_else(|| ", which has no owner".to_owned(), |owner| format!(" of {owner}"))
 }

@@ -22,7 +22,7 @@ use super::replay::Replay;
 use crate::error::{ErrorKind, Result};
 use crate::store::Store;
 
-use known::{Known, Voice};
+use known::{FollowedLog, RecentLogs};
 
 /// The directory of a home's logs, below its state directory.
 const LOGS: &str = "sessions";
@@ -98,17 +98,17 @@ pub enum Notice {
 /// Follows every log under a directory.
 pub struct Stream {
     follower: RootFollower,
-    teller: Teller,
+    converter: Converter,
     /// The notices about logs that lack recorded bytes, by path, until they are delivered.
     lost: Vec<(PathBuf, Notice)>,
 }
 
 /// Converts events of the directory into parts of the stream.
-struct Teller {
+struct Converter {
     store: Option<Store>,
     view: ReplayDetail,
     line_bytes_max: usize,
-    known: Known,
+    known: RecentLogs,
 }
 
 /// Receives the parts of a stream.
@@ -154,8 +154,8 @@ impl Stream {
     ) -> Result<Self> {
         let line_bytes_max = limits.line_bytes_max;
         let follower = RootFollower::new(root, hints, RootOptions { line_bytes_max, ..options })?;
-        let teller = Teller { store, view, line_bytes_max, known: Known::default() };
-        Ok(Self { follower, teller, lost: Vec::new() })
+        let converter = Converter { store, view, line_bytes_max, known: RecentLogs::default() };
+        Ok(Self { follower, converter, lost: Vec::new() })
     }
 
     /// Returns the bell that ends [`Stream::wait`] early. Another thread rings it to make this one poll or stop.
@@ -170,14 +170,14 @@ impl Stream {
 
     /// Delivers what is new, up to a limit. After an error, some of it may not have been delivered.
     pub fn poll(&mut self, each: Each<'_>) -> Result<Progress> {
-        let Self { follower, teller, lost } = self;
+        let Self { follower, converter, lost } = self;
         for (path, notice) in lost.drain(..) {
-            teller.notice(&path, notice, each)?;
+            converter.notice(&path, notice, each)?;
         }
         let mut told = Ok(());
         let progress = follower.poll(&mut |event| {
             if told.is_ok() {
-                told = teller.event(&event, each);
+                told = converter.event(&event, each);
             }
         })?;
         told.map(|()| progress)
@@ -189,7 +189,7 @@ impl Stream {
     }
 }
 
-impl Teller {
+impl Converter {
     fn event(&mut self, event: &RootEvent<'_>, each: Each<'_>) -> Result<()> {
         match event {
             RootEvent::Item { path, item } => match self.entry(*item) {
@@ -228,10 +228,10 @@ impl Teller {
 
     fn line(&mut self, path: &Path, line: &Line<'_>, each: Each<'_>) -> Result<()> {
         let (store, view) = (self.store.as_ref(), self.view);
-        let Voice { source, replay, .. } = self.known.get_or(path, || {
+        let FollowedLog { source, replay, .. } = self.known.get_or(path, || {
             let replay = Replay::new(None, view);
             let replay = if line.start == Position::ZERO { replay } else { replay.from_within() };
-            Ok(Voice::new(source_of(store, path)?, replay))
+            Ok(FollowedLog::new(source_of(store, path)?, replay))
         })?;
         if is_renaming(line.bytes) {
             *source = source_of(store, path)?;

@@ -4,11 +4,9 @@
 //! | filter | order | index |
 //! |---|---|---|
 //! | none, statuses, or since | active first, then newest | the index of statuses, each of them: only the page |
-//! | the same, ordered by start | newest first | the index of start times; with statuses at most [`RUNS_WALKED_MAX`]
-//! runs a page |
+//! | the same, ordered by start | newest first | the index of start times; at most [`RUNS_WALKED_MAX`] a page |
 //! | one of workflow, repository, trigger | newest first | its index: only the page |
-//! | one of those, with others or statuses | newest first | the most selective index, at most [`RUNS_WALKED_MAX`] runs
-//! a page |
+//! | one of those, with others or statuses | newest first | the narrowest index, at most [`RUNS_WALKED_MAX`] a page |
 
 use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
 use duolog_state::{ListId, PageToken, Tx};

@@ -204,12 +204,12 @@ impl RunHandle {
         })
     }
 
-    /// Cancels the run, whoever owns it.
+    /// Cancels the run, regardless of its owner.
     pub fn cancel(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Cancel, act)
     }
 
-    /// Sets the run to failed, whoever owns it.
+    /// Sets the run to failed, regardless of its owner.
     pub fn fail(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Fail, act)
     }

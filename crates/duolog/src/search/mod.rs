@@ -25,7 +25,7 @@ use crate::Wait;
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 use fold::{Fold, Work};
-use scan::Looking;
+use scan::SearchPass;
 
 /// The number of changed logs after which a search reads all logs.
 const CHANGES_MAX: u32 = 8;
@@ -82,7 +82,7 @@ impl Search {
                 }
                 Err(NoIndex::Changed(session)) => format!("{session} changed since it was indexed"),
             };
-            return self.complete(Looking::new(&self.store, &task).at_all(Some(why))?, &task, &lost);
+            return self.complete(SearchPass::new(&self.store, &task).at_all(Some(why))?, &task, &lost);
         }
     }
 
@@ -153,7 +153,7 @@ impl Search {
             Wait::Complete => self.bring_up(&mut index, task, tell)?,
             Wait::Briefly => None,
         };
-        let found = Looking::new(&self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
+        let found = SearchPass::new(&self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
         self.give_back(index);
         found.map_err(NoIndex::Changed)
     }

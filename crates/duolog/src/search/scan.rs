@@ -26,7 +26,7 @@ const CANDIDATES_GROWTH: usize = 8;
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// A search in progress.
-pub(super) struct Looking<'t> {
+pub(super) struct SearchPass<'t> {
     store: &'t Store,
     request: &'t SearchRequest,
     logs: &'t [&'t LogStanding],
@@ -51,7 +51,7 @@ struct Rest {
     to: Position,
 }
 
-impl<'t> Looking<'t> {
+impl<'t> SearchPass<'t> {
     pub(super) fn new(store: &'t Store, task: &'t Task<'t>) -> Self {
         let Task { request, logs, .. } = task;
         let found = Found {

@@ -31,7 +31,7 @@ pub struct Workflow {
     /// True if runs of it may be started.
     pub enabled: bool,
     /// The time of the override and its author; `None` if there is no override.
-    pub said: Option<(Timestamp, Option<String>)>,
+    pub overridden: Option<(Timestamp, Option<String>)>,
     /// The description in the configuration.
     pub description: Option<String>,
     /// True if it has runs.
@@ -42,11 +42,11 @@ impl Workflows {
     /// Returns a page of workflows, ordered by name, after this name.
     pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Workflow>> {
         let (limit, after) = (limit.clamp(1, PAGE_MAX), after.unwrap_or_default());
-        let (names, said) = self.store.join.state().read(|tx| {
+        let (names, overridden) = self.store.join.state().read(|tx| {
             let names = workflow_runs::names(tx, after, limit)?;
             Ok::<_, duolog_state::Error>((names, table::list(tx, after, limit)?))
         })?;
-        let mut all: Vec<Workflow> = said.into_iter().map(Workflow::of).collect();
+        let mut all: Vec<Workflow> = overridden.into_iter().map(Workflow::of).collect();
         let bases = &self.store.core.base_workflows;
         let configured =
             bases.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).map(|(name, _)| (name.clone(), false));
@@ -55,7 +55,7 @@ impl Workflows {
                 Ok(at) => all[at].has_runs |= has_runs,
                 Err(at) => {
                     let enabled = is_enabled(bases, &name, None);
-                    all.insert(at, Workflow { name, enabled, said: None, description: None, has_runs });
+                    all.insert(at, Workflow { name, enabled, overridden: None, description: None, has_runs });
                 }
             }
         }
@@ -69,8 +69,8 @@ impl Workflows {
     /// Returns true if runs of a workflow may be started: by its override, otherwise by the configuration [default:
     /// true].
     pub fn is_enabled(&self, name: &str) -> Result<bool> {
-        let said = self.store.join.state().read(|tx| table::find(tx, name))?;
-        Ok(is_enabled(&self.store.core.base_workflows, name, said.as_ref()))
+        let overridden = self.store.join.state().read(|tx| table::find(tx, name))?;
+        Ok(is_enabled(&self.store.core.base_workflows, name, overridden.as_ref()))
     }
 
     /// Enables a workflow. Returns false if it was enabled by an override already. Its queued runs kept their places
@@ -90,8 +90,8 @@ impl Workflows {
         let (name, bases) = (name.to_owned(), Arc::clone(&self.store.core.base_workflows));
         let now = self.store.join.clock().now();
         self.store.transact(Durability::Power, move |tx| {
-            let said = table::find(tx, &name)?;
-            let was_enabled = is_enabled(&bases, &name, said.as_ref());
+            let overridden = table::find(tx, &name)?;
+            let was_enabled = is_enabled(&bases, &name, overridden.as_ref());
             if !was_enabled && is_enabled(&bases, &name, None) {
                 workflow_runs::restart_wait(tx, &name, now)?;
             }
@@ -106,11 +106,11 @@ impl Workflows {
         let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
         let bases = Arc::clone(&self.store.core.base_workflows);
         self.store.transact(Durability::Power, move |tx| {
-            let said = table::find(tx, &row.name)?;
-            if said.as_ref().is_some_and(|said| said.enabled == enabled) {
+            let overridden = table::find(tx, &row.name)?;
+            if overridden.as_ref().is_some_and(|overridden| overridden.enabled == enabled) {
                 return Ok((false, Vec::new()));
             }
-            if enabled && !is_enabled(&bases, &row.name, said.as_ref()) {
+            if enabled && !is_enabled(&bases, &row.name, overridden.as_ref()) {
                 workflow_runs::restart_wait(tx, &row.name, row.updated_at)?;
             }
             table::put(tx, &row)?;
@@ -120,13 +120,13 @@ impl Workflows {
 }
 
 /// Returns true if runs of a workflow may be started. An override takes precedence over the configuration.
-pub(crate) fn is_enabled(bases: &BaseWorkflows, name: &str, said: Option<&OverrideRow>) -> bool {
-    said.map_or_else(|| bases.get(name).is_none_or(|base| base.enabled), |said| said.enabled)
+pub(crate) fn is_enabled(bases: &BaseWorkflows, name: &str, overridden: Option<&OverrideRow>) -> bool {
+    overridden.map_or_else(|| bases.get(name).is_none_or(|base| base.enabled), |overridden| overridden.enabled)
 }
 
 impl Workflow {
     fn of(row: OverrideRow) -> Self {
-        let said = Some((row.updated_at, row.updated_by));
-        Self { name: row.name, enabled: row.enabled, said, description: None, has_runs: false }
+        let overridden = Some((row.updated_at, row.updated_by));
+        Self { name: row.name, enabled: row.enabled, overridden, description: None, has_runs: false }
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
     for row in &taken.rows["workflow_overrides"] {
         let found = workflows.iter().find(|workflow| workflow.name == text(row, "name"));
         let ours = found.map(|found| {
-            json!([u8::from(found.enabled), found.said.clone().map(|(when, by)| (at(when).to_string(), by))])
+            json!([u8::from(found.enabled), found.overridden.clone().map(|(when, by)| (at(when).to_string(), by))])
         });
         let said = (row["updated_at"].to_string(), row["updated_by"].as_str());
         verdict.same(&format!("workflow {}", row["name"]), &ours, &Some(json!([row["enabled"], said])));

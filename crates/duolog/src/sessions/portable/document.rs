@@ -31,10 +31,10 @@ pub(super) const LOG: &str = "log";
 pub(super) const BLOBS: &str = "blobs";
 
 /// A JSON text in a document: as a value, or as text if the value would not preserve every byte.
-type Carried = (Option<Box<RawValue>>, Option<String>);
+type EncodedJson = (Option<Box<RawValue>>, Option<String>);
 
 /// Encodes a JSON text. A value loses the spaces around it, and `null` means that there is no text.
-fn carried(text: Option<String>) -> Carried {
+fn encode_json(text: Option<String>) -> EncodedJson {
     let Some(text) = text else { return (None, None) };
     let is_whole = serde_json::from_str::<&RawValue>(&text).is_ok_and(|raw| raw.get().len() == text.len());
     if !is_whole || text == "null" {
@@ -51,16 +51,16 @@ fn carried(text: Option<String>) -> Carried {
 /// # Errors
 ///
 /// Returns an error if it is given both as a value and as text.
-pub(super) fn uncarried(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>, TwiceSaid> {
+pub(super) fn decode_json(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>, GivenTwice> {
     match (value, text) {
-        (Some(_), Some(_)) => Err(TwiceSaid),
+        (Some(_), Some(_)) => Err(GivenTwice),
         (value, text) => Ok(value.map(|value| Box::<str>::from(value).into_string()).or(text)),
     }
 }
 
 /// The error for a text that is given both as a value and as text.
 #[derive(Debug, PartialEq)]
-pub(super) struct TwiceSaid;
+pub(super) struct GivenTwice;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +94,7 @@ pub(super) struct SessionPart {
 
 impl From<SessionRow> for SessionPart {
     fn from(row: SessionRow) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
         Self {
             id: row.id.to_string(),
             user_id: row.user_id,
@@ -140,7 +140,7 @@ pub(super) struct StatusPart {
 
 impl From<StatusTransitionRow> for StatusPart {
     fn from(row: StatusTransitionRow) -> Self {
-        let (evidence, evidence_text) = carried(row.evidence);
+        let (evidence, evidence_text) = encode_json(row.evidence);
         Self {
             previous_status: row.previous_status.map(|status| status.to_string()),
             status: row.status.to_string(),
@@ -198,8 +198,8 @@ pub(super) struct MessagePart {
 impl MessagePart {
     /// Returns the part for a message with its content and the name of its class.
     pub(super) fn of(row: MessageRow, ord: u64, text: String, lion_class: Option<String>) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
-        let (content, content_text) = carried(Some(text));
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
+        let (content, content_text) = encode_json(Some(text));
         let number = |number: &f32| serde_json::value::to_raw_value(number).ok();
         Self {
             id: row.id.to_string(),
@@ -255,7 +255,7 @@ pub(super) struct ForkedPart {
 
 impl From<BranchRow> for BranchPart {
     fn from(row: BranchRow) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
         let forked = row.forked.map(|Forked { parent, at_ord, at_seq }| ForkedPart {
             parent_branch_id: parent.to_string(),
             at_ord,
@@ -407,12 +407,12 @@ mod tests {
     #[test]
     fn a_text_is_preserved_to_the_byte() {
         for text in ["{\"a\" :\n 1}", " 1", "1 ", "null", "\"\\ud83d\"", "[1e400]", "not json", ""] {
-            let (value, kept) = carried(Some(text.to_owned()));
-            assert_eq!(uncarried(value, kept), Ok(Some(text.to_owned())));
+            let (value, kept) = encode_json(Some(text.to_owned()));
+            assert_eq!(decode_json(value, kept), Ok(Some(text.to_owned())));
         }
-        assert_eq!(uncarried(carried(None).0, carried(None).1), Ok(None));
-        let twice = uncarried(carried(Some("1".to_owned())).0, Some("1".to_owned()));
-        assert_eq!(twice, Err(TwiceSaid));
+        assert_eq!(decode_json(encode_json(None).0, encode_json(None).1), Ok(None));
+        let twice = decode_json(encode_json(Some("1".to_owned())).0, Some("1".to_owned()));
+        assert_eq!(twice, Err(GivenTwice));
     }
 
     #[test]

@@ -25,8 +25,8 @@ use duolog_types::{BranchId, Epoch, HomeId, MessageId, ProgressionId, SessionId,
 use serde_json::value::RawValue;
 
 use super::document::{
-    BlobPart, BranchPart, CompactionPart, ItemPart, LinePart, MessagePart, ProgressionPart, SessionPart, StatusPart,
-    TwiceSaid, uncarried,
+    BlobPart, BranchPart, CompactionPart, GivenTwice, ItemPart, LinePart, MessagePart, ProgressionPart, SessionPart,
+    StatusPart, decode_json,
 };
 use super::reading::{Take, read, wrong};
 use crate::error::{Conflict, Error, Invalid, Result};
@@ -401,8 +401,8 @@ fn taken(error: StateError, what: &str, id: &str) -> Error {
 }
 
 /// Decodes a JSON text.
-fn carried_once(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>> {
-    uncarried(value, text).map_err(|TwiceSaid| wrong("a text is given both as a value and as text"))
+fn decoded(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>> {
+    decode_json(value, text).map_err(|GivenTwice| wrong("a text is given both as a value and as text"))
 }
 
 /// Parses a text.
@@ -437,7 +437,7 @@ fn session_of(part: SessionPart, home: HomeId) -> Result<SessionRow> {
     let names = [&part.agent_name, &part.playbook_name, &part.show_topic, &part.show_play_name];
     fits::<NAME_BYTES_MAX>(&names.map(|text| ("a name", text.as_ref())))?;
     fits::<PATH_BYTES_MAX>(&[("cwd", part.cwd.as_ref()), ("artifacts_path", part.artifacts_path.as_ref())])?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     for id in [&part.first_msg_id, &part.last_msg_id] {
         maybe::<MessageId>(id.as_ref())?;
@@ -468,7 +468,7 @@ fn session_of(part: SessionPart, home: HomeId) -> Result<SessionRow> {
 }
 
 fn status_of(part: StatusPart, session: &SessionId) -> Result<StatusTransitionRow> {
-    let evidence = carried_once(part.evidence, part.evidence_text)?;
+    let evidence = decoded(part.evidence, part.evidence_text)?;
     fits::<WORD_BYTES_MAX>(&[("reason_code", part.reason_code.as_ref())])?;
     fits::<REASON_BYTES_MAX>(&[("reason", part.reason.as_ref())])?;
     fits::<NAME_BYTES_MAX>(&[("actor", part.actor.as_ref())])?;
@@ -504,14 +504,14 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
     fits::<WORD_BYTES_MAX>(&[("role", Some(&part.role))])?;
     let names = [&part.sender, &part.recipient, &part.channel, &part.lion_class];
     fits::<NAME_BYTES_MAX>(&names.map(|text| ("sender, recipient, channel or class", text.as_ref())))?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     let all =
         |numbers: Vec<Box<RawValue>>| numbers.iter().map(|raw| raw.get().parse()).collect::<Result<Vec<f32>, _>>();
     let embedding = part.embedding.map(all);
     let embedding = embedding.transpose().map_err(|_| wrong("its embedding contains a value that is not a number"))?;
     let embedding = embedding.map(|numbers| packed(&numbers)).transpose();
-    let Some(text) = carried_once(part.content, part.content_text)? else { return Err(wrong("it has no content")) };
+    let Some(text) = decoded(part.content, part.content_text)? else { return Err(wrong("it has no content")) };
     keep(&text).map_err(|error| match error {
         Error::Invalid(Invalid::Item { .. }) => wrong(error.to_string()),
         other => other,
@@ -531,7 +531,7 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
 fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
     named("user", part.user_id.as_ref())?;
     named("branch name", part.name.as_ref())?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     let forked = match part.forked {
         Some(forked) => {
