@@ -143,11 +143,11 @@ pub struct PhaseStatus {
 
 impl PhaseStatus {
     /// The status of a phase, without starting it.
-    pub fn of(run: &RunId, phase: &str, standing: &runs::PhaseStanding) -> Self {
+    pub fn of(run: &RunId, phase: &str, standing: &runs::PhaseState) -> Self {
         match standing {
-            runs::PhaseStanding::Run => Self::new(run, phase, "run", None),
-            runs::PhaseStanding::Running(execution) => Self::new(run, phase, "running", Some(execution)),
-            runs::PhaseStanding::Done(execution) => Self::new(run, phase, "done", Some(execution)),
+            runs::PhaseState::Run => Self::new(run, phase, "run", None),
+            runs::PhaseState::Running(execution) => Self::new(run, phase, "running", Some(execution)),
+            runs::PhaseState::Done(execution) => Self::new(run, phase, "done", Some(execution)),
         }
     }
 

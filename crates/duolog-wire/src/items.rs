@@ -157,8 +157,8 @@ pub struct Compacted {
     pub message_id: String,
 }
 
-impl From<&sessions::Summarised> for Compacted {
-    fn from(one: &sessions::Summarised) -> Self {
+impl From<&sessions::RangeSummary> for Compacted {
+    fn from(one: &sessions::RangeSummary) -> Self {
         Self {
             branch_id: one.branch.to_string(),
             from_ord: one.range.start,

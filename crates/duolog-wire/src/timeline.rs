@@ -214,7 +214,7 @@ impl TimelineItem {
         full: Option<&Full>,
     ) -> Self {
         let full_text_status = full.map(|full| match full {
-            Full::Whole(_) => "found",
+            Full::Found(_) => "found",
             Full::Missing => "missing",
             Full::Damaged => "damaged",
             Full::TooLarge(_) => "too_large",
@@ -237,7 +237,7 @@ impl TimelineItem {
             tool: item.tool.clone(),
             call_id: item.call_id.clone(),
             subtype: item.what.clone(),
-            text: if let Some(Full::Whole(text)) = full { text.clone() } else { item.text.clone() },
+            text: if let Some(Full::Found(text)) = full { text.clone() } else { item.text.clone() },
             full_text_ref: item.full.clone(),
             full_text_status,
             round: item.round,

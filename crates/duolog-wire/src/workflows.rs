@@ -31,8 +31,8 @@ impl From<&workflows::Workflow> for Workflow {
             name: workflow.name.clone(),
             enabled: workflow.enabled,
             has_runs: workflow.has_runs,
-            updated_at: workflow.said.as_ref().map(|(at, _)| at.to_string()),
-            updated_by: workflow.said.as_ref().and_then(|(_, by)| by.clone()),
+            updated_at: workflow.overridden.as_ref().map(|(at, _)| at.to_string()),
+            updated_by: workflow.overridden.as_ref().and_then(|(_, by)| by.clone()),
         }
     }
 }

@@ -18,14 +18,15 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let options = StoreOptions::at(Home::beneath(directory.path()));
 
-    // Calls block, so they run on threads for blocking work. Handles are owned: they move there, and clones are cheap.
+    // Calls block, so they run on threads for blocking work. Handles own their data and can move there; clones are
+    // cheap.
     let store = tokio::task::spawn_blocking(move || Store::open(options)).await??;
     let sessions = store.sessions();
     let session = tokio::task::spawn_blocking(move || sessions.open_thread("async")).await??.id;
     let log = store.log(&session);
 
-    // A follower blocks while it waits: it gets a thread, and the task gets its lines through a channel. The channel has a
-    // limit, so a slow reader slows the follower down and no memory grows.
+    // A follower blocks while it waits, so it gets its own thread. The task gets its lines through a channel. The
+    // channel is bounded: a slow reader slows down the follower, and memory does not grow.
     let (sender, mut lines) = tokio::sync::mpsc::channel(16);
     let follow = log.follow(None)?;
     let bell = follow.bell();
@@ -43,7 +44,7 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
         println!("received {}", lines.recv().await.ok_or("the follower stopped")?);
     }
 
-    // The reader is gone, and the bell wakes the follower to notice.
+    // The reader is dropped; the bell wakes the follower, which notices.
     drop(lines);
     bell.ring();
     tokio::task::spawn_blocking(move || follower.join()).await?.map_err(|_| "the follower panicked")??;
@@ -53,12 +54,12 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sends lines until nobody receives them any more.
+/// Sends lines until the receiver is dropped.
 fn forward(mut follow: Follow, sender: &tokio::sync::mpsc::Sender<String>) -> duolog::Result<()> {
     while !sender.is_closed() {
         follow.poll(&mut |item| {
             if let Item::Line(line) = item {
-                // It fails only if the reader has gone, which the loop sees.
+                // It fails only if the receiver was dropped, which the loop notices.
                 let _ = sender.blocking_send(String::from_utf8_lossy(line.bytes).into_owned());
             }
         })?;

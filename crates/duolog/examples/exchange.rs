@@ -24,20 +24,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .items(&session)
         .add(&[r#"{"role":"user"}"#, r#"{"role":"assistant"}"#], &AddOptions::default())?;
 
-    // The document has all of it: rows, branches, messages, log lines and blobs.
+    // The document contains everything: rows, branches, messages, log lines and blobs.
     let mut document = tempfile::tempfile()?;
     let exported = laptop.sessions().export(&session, &mut document)?;
     document.flush()?;
     println!("exported: {} branch, {} messages, {} line", exported.branches, exported.messages, exported.lines);
 
-    // The import makes an equal session, or changes nothing.
+    // The import creates an equal session or changes nothing.
     let server = open("server")?;
     document.rewind()?;
     let imported = server.sessions().import(document.try_clone()?)?;
     println!("imported: {} messages", imported.held.messages);
     assert_eq!(server.log(&session).last(1)?, laptop.log(&session).last(1)?);
 
-    // A second import is refused: the session is there.
+    // A second import is refused: the session exists.
     document.rewind()?;
     let refused = server.sessions().import(document);
     println!("again: {}", refused.err().map_or("done", |error| error.kind().as_str()));

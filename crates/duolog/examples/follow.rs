@@ -9,13 +9,13 @@ use std::time::Duration;
 use duolog::{Batch, Durability, Home, Item, Store, StoreOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A home is a directory. This one is temporary; yours is not.
+    // A home is a directory. This one is temporary.
     let directory = tempfile::tempdir()?;
     let store = Store::open(StoreOptions::at(Home::beneath(directory.path())))?;
     let session = store.sessions().open_thread("hello")?;
     let log = store.log(&session.id);
 
-    // A follower owns what it needs, so it can live in a thread of its own. It starts at the first line.
+    // A follower owns its data, so it can run in its own thread. It starts at the first line.
     let mut follow = log.follow(None)?;
     let reader = std::thread::spawn(move || {
         let mut seen = 0;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok::<_, duolog::Error>(follow.cursor())
     });
 
-    // A batch is appended whole or not at all. After `Power` it survives a power loss.
+    // A batch is appended completely or not at all. With `Power` it survives a power loss.
     for text in ["What is the plan?", "Read, change, test.", "Go."] {
         let mut batch = Batch::default();
         batch.push(format!(r#"{{"type":"user","text":"{text}"}}"#).as_bytes())?;

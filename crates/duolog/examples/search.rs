@@ -1,4 +1,4 @@
-//! Searches what all logs say.
+//! Searches all logs.
 //!
 //! Run it with `cargo run --example search`.
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ] {
         let session = store.sessions().open_thread(name)?;
         let mut batch = Batch::default();
-        // A line of Claude Code; lines of Codex and others are understood as well.
+        // A line of Claude Code. Lines of Codex and others are supported as well.
         let line = format!(
             r#"{{"type":"user","timestamp":"2026-01-02T03:04:05.000Z","message":{{"role":"user","content":"{text}"}}}}"#
         );
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         store.log(&session.id).append(&batch, Durability::Process)?;
     }
 
-    // Words, "phrases", prefix*, and -word for what to leave out.
+    // Words, "phrases", prefix*, and -word to exclude a word.
     for query in ["deadlock", "deadlock -tests", "deploy*"] {
         let found = store.search().find(&SearchRequest::new(Query::parse(query)?), |_| {})?;
         println!("{query}: {} found", found.hits.len());
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let session = store.sessions().get(&hit.session)?;
             println!("  {}: {}", session.name.unwrap_or_default(), hit.snippet.text);
         }
-        // An answer says whether everything was searched.
+        // The result says whether everything was searched.
         assert!(found.is_complete());
     }
     Ok(())

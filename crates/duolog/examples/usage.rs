@@ -1,4 +1,4 @@
-//! Reports the tokens that sessions used and what they cost.
+//! Reports the tokens of sessions and their cost.
 //!
 //! Run it with `cargo run --example usage`.
 
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let store = Store::open(StoreOptions::at(Home::beneath(directory.path())))?;
 
-    // Usage is read from the log: append what the agent's runtime writes, and nothing else is needed.
+    // Usage is read from the log: append the output of the agent's runtime.
     let session = store.sessions().open_thread("work")?;
     let mut batch = Batch::default();
     for (number, model) in [(1, "claude-opus-4-8"), (2, "claude-opus-4-8"), (3, "a-model-of-mine")] {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     store.log(&session.id).append(&batch, Durability::Process)?;
 
-    // By day, newest first. `model`, `session` and `workflow` group otherwise.
+    // By day, newest first. `model`, `session` and `workflow` are other groupings.
     let report = store.usage().daily(&UsageFilter::default())?;
     for line in &report.lines {
         let day = line.key.as_deref().unwrap_or("no day");
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let cost = report.total.cost.map_or_else(|| "unknown".to_owned(), |cost| format!("${cost}"));
     println!("total: {} responses, {cost}", report.total.responses);
-    // A model without a price is named, and never counted as free.
+    // A model without a price is listed, and its tokens are not in the cost.
     for model in report.total.unpriced.iter().flatten() {
         println!("no price is known for {model}");
     }

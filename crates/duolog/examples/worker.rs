@@ -12,7 +12,7 @@ use std::time::Duration;
 use duolog::runs::{Begun, End, Finish, NewRun};
 use duolog::{Home, RunId, Store, StoreOptions, TriggerType};
 
-/// A worker renews its lease before this has passed; otherwise another worker may take the run over.
+/// A worker renews its lease within this time; otherwise another worker may take over the run.
 const LEASE: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,21 +41,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Claims the run, runs the phases that are not done, and finishes it; hangs inside `hang_in`.
+/// Claims the run, runs the phases that are not done, and finishes it. Hangs inside `hang_in`.
 fn work(home: &Path, run: &RunId, name: &str, hang_in: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(StoreOptions::at(Home::beneath(home)))?;
     let run = store.runs().open(run);
     let claim = loop {
         match run.claim(name, Some(LEASE)) {
-            // Another worker holds the run until its lease ends.
+            // Another worker owns the run until its lease expires.
             Err(error) if error.kind() == duolog::ErrorKind::Busy => std::thread::sleep(LEASE / 10),
             claimed => break claimed?,
         }
     };
-    // Every write carries the fence: a worker that was given up for dead can no longer write.
+    // Every write carries the fence: a worker whose run was taken over can no longer write.
     let run = run.under(claim.fence);
     for phase in ["plan", "build", "publish"] {
-        // The ledger knows what is done: a phase that succeeded never runs twice.
+        // The ledger knows the finished phases: a phase that succeeded never runs twice.
         let Begun::Started(execution) = run.begin(phase, None)? else {
             println!("{name}: {phase} is done already");
             continue;

@@ -1,23 +1,23 @@
-//! Whether an answer waits until derived rows have caught up with the logs.
+//! Bringing derived rows up to date with the logs.
 
 use duolog_join::{CatchingUp, CaughtUp, FoldBound};
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// How long an answer from derived rows waits for them to catch up with the logs.
+/// How long a query waits for derived rows to catch up with the logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Until they have.
+    /// Until they have caught up.
     #[default]
     Complete,
-    /// As long as a list does; the answer says what is missing.
+    /// As long as a list waits; the result reports what is missing.
     Briefly,
 }
 
 impl Store {
-    /// Brings derived rows up to the logs; `tell` is told how far that is. Answers that wait for it come at once after
-    /// this.
+    /// Brings derived rows up to date with the logs. `tell` is called with the progress. Queries that wait for derived
+    /// rows return at once after this.
     pub fn catch_up(&self, mut tell: impl FnMut(CatchingUp)) -> Result<CaughtUp> {
         Ok(self.join.catch_up(FoldBound::complete(self.join.limits()).on_progress(&mut tell))?)
     }

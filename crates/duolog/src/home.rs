@@ -1,35 +1,35 @@
-//! Where files live: one pure function from what the surface sees around it.
+//! The location of a home's files, as a pure function of the process environment.
 
 use std::path::{Path, PathBuf};
 
-/// A home: the directories of its three roles.
+/// A home: its directories for state, cache and configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The two stores.
+    /// The directory of the logs and the state.
     pub state: PathBuf,
-    /// What may be deleted at any time.
+    /// The directory of files that may be deleted at any time.
     pub cache: PathBuf,
-    /// Limits, durability, schedules.
+    /// The directory of the configuration.
     pub config: PathBuf,
-    /// Why it is this one.
+    /// The way in which the home was found.
     pub source: HomeSource,
 }
 
-/// What led to a home.
+/// The way in which a home was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeSource {
-    /// It was named by the caller.
+    /// The caller named it (`--home`).
     Named,
-    /// `DUOLOG_HOME`.
+    /// The environment variable `DUOLOG_HOME`.
     Environment,
-    /// A `.duolog` folder here or above.
+    /// A `.duolog` folder in the current directory or a parent.
     Project,
     /// The user's directories.
     User,
 }
 
 impl HomeSource {
-    /// In words.
+    /// Returns the text for messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Named => "--home",
@@ -40,29 +40,29 @@ impl HomeSource {
     }
 }
 
-/// The folder that makes a directory and all below it a home of its own.
+/// The folder that makes its parent directory a home.
 pub const PROJECT_FOLDER: &str = ".duolog";
 
-/// What a surface sees around it.
+/// The parts of the process environment that locate a home.
 #[derive(Clone, Default)]
 pub struct Surroundings {
-    /// What the caller named.
+    /// The path that the caller named.
     pub named: Option<PathBuf>,
-    /// `DUOLOG_HOME`.
+    /// The value of `DUOLOG_HOME`.
     pub duolog_home: Option<PathBuf>,
     /// The current directory.
     pub cwd: PathBuf,
     /// The user's home directory.
     pub user_home: Option<PathBuf>,
-    /// `XDG_STATE_HOME`.
+    /// The value of `XDG_STATE_HOME`.
     pub xdg_state_home: Option<PathBuf>,
-    /// `XDG_CACHE_HOME`.
+    /// The value of `XDG_CACHE_HOME`.
     pub xdg_cache_home: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`.
+    /// The value of `XDG_CONFIG_HOME`.
     pub xdg_config_home: Option<PathBuf>,
 }
 
-/// Nothing says where files should live.
+/// The error of [`Home::discover`]: no home was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home: neither --home nor DUOLOG_HOME is given, no .duolog folder is here or above, and HOME is not set"
@@ -70,7 +70,7 @@ pub struct Surroundings {
 pub struct NoHome;
 
 impl Home {
-    /// The home in a directory of its own.
+    /// Returns the home in a directory, with all of its roles in it.
     pub fn beneath(directory: &Path) -> Self {
         Self::of(directory, HomeSource::Named)
     }
@@ -80,11 +80,16 @@ impl Home {
         Self { state: role("state"), cache: role("cache"), config: role("config"), source }
     }
 
-    /// The home that is meant. The first that is there wins: named, environment, project folder, the user's own.
+    /// Finds the home. The first of these that exists is used: the named path, `DUOLOG_HOME`, a project folder, the
+    /// user's directories.
     ///
-    /// `is_folder` is asked whether a directory exists; nothing else is looked at.
+    /// `is_folder` returns true if a directory exists; nothing else is read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if none of them exists.
     pub fn discover(around: &Surroundings, is_folder: &dyn Fn(&Path) -> bool) -> Result<Self, NoHome> {
-        // A relative path means the same wherever the process goes later.
+        // Absolute, so that a later change of the current directory does not move the home.
         let absolute = |path: &Path| around.cwd.join(path);
         let given = |path: &Option<PathBuf>| path.as_deref().filter(|path| !path.as_os_str().is_empty()).map(absolute);
         if let Some(directory) = given(&around.named) {
@@ -97,7 +102,7 @@ impl Home {
         if let Some(folder) = folders.into_iter().find(|folder| is_folder(folder)) {
             return Ok(Self::of(&folder, HomeSource::Project));
         }
-        // As the XDG rules say, a relative value counts as unset.
+        // The XDG specification ignores relative values.
         let role = |xdg: &Option<PathBuf>, fallback: &str| {
             let base = xdg.clone().filter(|path| path.is_absolute());
             let base = base.or_else(|| Some(given(&around.user_home)?.join(fallback))).ok_or(NoHome)?;
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_is_there_wins() {
+    fn the_first_source_that_exists_wins() {
         let mut around = around();
         assert_eq!(state_of(&around, "-"), Path::new("/home/ada/.local/state/duolog"));
         around.xdg_state_home = Some("/xdg".into());
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_or_relative_where_it_may_not_be_counts_as_unset() {
+    fn empty_or_relative_values_count_as_unset() {
         let mut around = around();
         around.duolog_home = Some(PathBuf::new());
         around.xdg_state_home = Some("relative".into());

@@ -1,4 +1,5 @@
-//! The durable state layer for AI agents: what an agent did and what it must do next, kept across crashes.
+//! Durable state layer for AI agents. It stores what an agent did and what it must do next, and keeps both across
+//! crashes.
 //!
 //! **The log** is an append-only JSONL file per session: every event, in order. **The state** is a SQL database (SQLite or
 //! PostgreSQL): sessions, runs, approvals, schedules. **The join** keeps the two consistent: a row never points at log bytes that
@@ -13,18 +14,18 @@
 //! # let path = directory.path();
 //! let store = Store::open(StoreOptions::at(Home::beneath(path)))?;
 //!
-//! // What happened: lines in the log of a session.
+//! The log: the events of a session.
 //! let session = store.sessions().open_thread("hello")?;
 //! let log = store.log(&session.id);
 //! let mut batch = Batch::default();
 //! batch.push(br#"{"type":"user","text":"What is the plan?"}"#)?;
 //! let committed = log.append(&batch, Durability::Power)?;
 //!
-//! // What to do next: a run, claimed by one owner at a time.
+//! The state: a run, claimed by one owner at a time.
 //! let run = store.runs().start(&NewRun::new("release", TriggerType::Cli, "v1.0"))?.run;
 //! let claim = store.runs().open(&run.id).claim("worker-1", None)?;
 //!
-//! // Here the process may die: the line stays, and another owner takes the run over when the lease ends.
+//! The process may die here: the line is kept, and another owner can claim the run when the lease expires.
 //! assert_eq!(log.end()?, committed.end);
 //! store.runs().open(&run.id).under(claim.fence).finish(&End::Succeeded, None)?;
 //! # Ok(())
@@ -34,23 +35,23 @@
 //! | call | handle | module |
 //! |---|---|---|
 //! | `store.sessions()` | sessions, their branches, items, messages, status and summaries | [`sessions`] |
-//! | `store.log(&id)` | the log of one session: append, record, read, follow, verify, repair | [`log`] |
+//! | `store.log(&id)` | the log of one session: append, record, read, follow, verify and repair | [`log`] |
 //! | `store.stream(…)` | all logs of the home as one stream | [`log`] |
-//! | `store.runs()` | runs of workflows: start, claim, phases, gates, end | [`runs`] |
+//! | `store.runs()` | runs of workflows, their claims, phases, gates and results | [`runs`] |
 //! | `store.approvals()` | gates that runs wait at, and their answers | [`approvals`] |
-//! | `store.workflows()` | workflows, enabled or disabled | [`workflows`] |
+//! | `store.workflows()` | workflows: list, enable and disable | [`workflows`] |
 //! | `store.schedules()` | schedules, their overrides and their history | [`schedules`] |
 //! | `store.chats()` | chats with people on platforms | [`chats`] |
 //! | `store.search()` | search over all logs | [`search`] |
-//! | `store.usage()` | tokens and their cost | [`usage`] |
-//! | `store.state()` | the state database: statistics, rebuild, backup, blobs | [`state`] |
-//! | `store.doctor()` | checks of every part | [`doctor`] |
+//! | `store.usage()` | token counts and their cost | [`usage`] |
+//! | `store.state()` | the state database: statistics, rebuild, backup and blobs | [`state`] |
+//! | `store.doctor()` | health checks | [`doctor`] |
 //!
-//! Calls block, and a [`Store`] and its handles are owned: clone them into threads and tasks. Any number of processes may open
-//! the same home. Errors are [`Error`], with a [`kind`](Error::kind) and a [`hint`](Error::hint).
+//! Calls block. A [`Store`] and its handles own their data: clone them into threads and tasks. Any number of processes
+//! may open the same home. Errors are [`Error`], with a [`kind`](Error::kind) and a [`hint`](Error::hint).
 //!
-//! Types that several nouns share (ids, positions, limits, pages) are at the root; everything else is in the module of its
-//! noun. The programs in `examples/` show each part in use.
+//! Types that several modules share (ids, positions, limits, pages) are at the crate root. The programs in `examples/`
+//! show each module in use.
 
 mod catching_up;
 mod error;
@@ -96,14 +97,14 @@ pub use home::{Home, HomeSource, NoHome, Surroundings};
 pub use options::{Access, Background, StoreOptions};
 pub use store::Store;
 
-/// What exactly happened: the types that the variants of [`Error`] carry.
+/// The details of an error: the types that the variants of [`Error`] carry.
 pub mod errors {
     pub use duolog_types::with_causes;
 
     pub use crate::error::{Busy, Conflict, Damaged, Fault, Invalid, Io, NotFound, Remedy, Stale};
 }
 
-/// Compiles what README.md shows.
+/// Compiles the examples of README.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! How to open a store.
+//! Options for opening a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,52 +12,52 @@ use crate::config::{Config, WorkflowSetting};
 use crate::home::Home;
 use crate::schedules::BaseSchedule;
 
-/// What the caller wants to do.
+/// The access that the caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read and write.
     Write,
-    /// Read. Where the home can be written, what a crash left is mended and derived rows are brought up to date all the
-    /// same; where it cannot, it is read as it is.
+    /// Read only. If the home is writable, opening still repairs what a crash left and updates derived rows; otherwise
+    /// the home is read as it is.
     Read,
 }
 
-/// Whether a thread folds while the store is open.
+/// The background work of an open store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// A thread keeps derived rows near the log: for processes that stay.
+    /// A thread keeps derived rows close to the logs. For processes that keep running.
     Fold,
-    /// Nothing runs by itself; closing folds a small backlog: for one-shot commands.
+    /// No background thread. Closing the store folds a small backlog. For one-shot commands.
     Nothing,
 }
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Which. Its directory holds the logs, the home's id and the locks of processes, wherever the state is.
+    /// The home. Its directory holds the logs, the home's id and the process locks, even if the state is elsewhere.
     pub home: Home,
-    /// Where the state is: in the home, or elsewhere. Any number of homes may share one.
+    /// The address of the state: in the home or elsewhere. Several homes may share one state.
     pub store: StoreAddress,
-    /// For what.
+    /// The access that the caller needs.
     pub access: Access,
-    /// Limits.
+    /// The limits.
     pub limits: Limits,
-    /// What models cost.
+    /// The prices of models.
     pub prices: Prices,
-    /// What fires when, where nothing is said over it.
+    /// The configured schedules. An override replaces the settings of a schedule.
     pub schedules: Vec<BaseSchedule>,
-    /// The workflows that the configuration speaks of: each is as it says, where nothing is said over it.
+    /// The configured workflows. An override replaces the settings of a workflow.
     pub workflows: Vec<WorkflowSetting>,
-    /// How long a chat may be silent and still be the same one.
+    /// The longest silence after which a message still belongs to the same chat.
     pub chat_idle: Duration,
-    /// Whether a thread folds.
+    /// The background work.
     pub background: Background,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl StoreOptions {
-    /// Reads and writes the store of a home, with the default limits and a folding thread.
+    /// Returns options that read and write the store of a home, with the default limits and a background thread.
     pub fn at(home: Home) -> Self {
         Self {
             home,
@@ -73,8 +73,8 @@ impl StoreOptions {
         }
     }
 
-    /// With the limits, the prices, the schedules, the workflows and the address of a configuration. What an append
-    /// survives is said with each append: [`Config::durability`].
+    /// Takes the limits, prices, schedules, workflows and store address of a configuration. The durability is an
+    /// argument of each append: see [`Config::durability`].
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         self.limits = config.limits();
@@ -86,21 +86,21 @@ impl StoreOptions {
         self
     }
 
-    /// With the state at another place.
+    /// Sets the address of the state.
     #[must_use]
     pub fn with_store(mut self, store: StoreAddress) -> Self {
         self.store = store;
         self
     }
 
-    /// For reading.
+    /// Opens the store for reading only.
     #[must_use]
     pub fn for_reading(mut self) -> Self {
         self.access = Access::Read;
         self
     }
 
-    /// Without a thread of its own.
+    /// Opens the store without a background thread.
     #[must_use]
     pub fn one_shot(mut self) -> Self {
         self.background = Background::Nothing;

@@ -1,4 +1,4 @@
-//! Ids as people give them: whole, or a unique prefix. Every noun resolves its ids here.
+//! Resolution of ids that a user gives in full or as a unique prefix. All modules resolve their ids here.
 
 use std::fmt::Display;
 
@@ -6,17 +6,17 @@ use duolog_state::Tx;
 
 use crate::error::{Error, Invalid, Result};
 
-/// How many candidates are looked up: one more than an error lists.
+/// The number of candidates to look up: one more than an error lists.
 const CANDIDATES: u32 = 4;
 
-/// Looks up the first ids of a table that begin with a text.
+/// Looks up the first ids of a table that start with a text.
 type StartingWith<I> = fn(&mut Tx<'_>, &str, u32) -> duolog_state::Result<Vec<I>>;
 
-/// Returns what a text means: the exact match, or the only id that begins with it; `None` if there is neither.
+/// Returns the id that equals the text, or the only id that starts with it; `None` if there is no such id.
 ///
 /// # Errors
 ///
-/// Returns an error that lists the first candidates if more than one id begins with the text.
+/// Returns an error that lists the first candidates if several ids start with the text.
 pub(crate) fn resolve<I: Display>(
     tx: &mut Tx<'_>,
     noun: &'static str,
@@ -35,7 +35,7 @@ pub(crate) fn resolve<I: Display>(
 ///
 /// # Errors
 ///
-/// Returns an error that lists the first candidates if there is more than one.
+/// Returns an error that lists the first candidates if there are several.
 pub(crate) fn only<I: Display>(noun: &'static str, prefix: &str, mut candidates: Vec<I>) -> Result<Option<I>> {
     if candidates.len() > 1 {
         let found = candidates.iter().map(ToString::to_string).collect();

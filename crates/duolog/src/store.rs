@@ -1,4 +1,4 @@
-//! An open store.
+//! The open store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,20 +32,21 @@ use crate::state::State;
 use crate::usage::Usage;
 use crate::workflows::{BaseWorkflows, Workflows};
 
-/// How many bytes a process folds on its way out; more would keep it waiting, and the next reader does that.
+/// Backlog in bytes up to which closing a store folds; a larger backlog is left to the next reader.
 ///
-/// Even one line is folded, though that costs a sync: what no row names could be taken away by hand without a trace.
+/// Even a backlog of one line is folded, although that costs a sync: a line without a row could be removed by hand
+/// unnoticed.
 const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
 
-/// An open store: a handle that clones cheaply and goes wherever it is needed.
+/// An open store. Cloning the handle is cheap.
 ///
-/// Clones are the same opening. Every handle that a store gives out (`Runs`, `Log`, `Follow`, …) owns a clone, so it may live in
-/// a thread, in a task or in an object of another language. When the last of them is dropped the store closes: a small backlog
-/// is folded, and everything else is left as it is.
+/// All clones share one open store. Every handle that a store returns (`Runs`, `Log`, `Follow`, …) owns a clone, so it
+/// may move to a thread, a task or an object of another language. Dropping the last handle closes the store, which
+/// folds a small backlog.
 ///
 /// # Examples
 ///
-/// Calls block, so async code makes them on a thread for blocking work:
+/// Calls block, so async code calls them on a thread for blocking work:
 ///
 /// ```
 /// use duolog::{Home, Store, StoreOptions};
@@ -64,15 +65,15 @@ const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "the last handle that is dropped closes the store"]
+#[must_use = "dropping the last handle closes the store"]
 pub struct Store {
     pub(crate) join: Arc<Join>,
     pub(crate) core: Arc<Core>,
-    /// The request that this handle serves; see [`Store::once`].
+    /// The request that this handle serves. See [`Store::once`].
     request: Option<Arc<Request>>,
 }
 
-/// What all clones of a store share.
+/// The state that all clones of a store share.
 pub(crate) struct Core {
     join: Arc<Join>,
     pub(crate) home: Home,
@@ -80,7 +81,7 @@ pub(crate) struct Core {
     pub(crate) schedules: Vec<BaseSchedule>,
     pub(crate) base_workflows: Arc<BaseWorkflows>,
     pub(crate) chat_idle: Duration,
-    /// The search index, once a search has opened it and while none is using it.
+    /// The search index: `None` before the first search and while a search uses it.
     pub(crate) index: Mutex<Option<Index>>,
     /// The observers that are called when a run ends.
     pub(crate) observers: Observers,
@@ -89,14 +90,15 @@ pub(crate) struct Core {
     is_closed: AtomicBool,
 }
 
-/// One request under an operation id.
+/// A request under an operation id.
 struct Request {
     key: IdempotencyKey,
-    /// Whether its change was made through this handle.
+    /// True after the change of the request was made through this handle.
     is_done: AtomicBool,
 }
 
-/// Why a store without a home cannot be read: its server may have no tables either, and then those are to be made.
+/// Returns the error for a missing home. If the state is on a server that has no tables, returns the error for a
+/// missing state, because its hint creates both.
 fn without_home(error: HomeError, address: &Address, limits: &Limits) -> Error {
     if !matches!((&error, address), (HomeError::Missing(_), Address::Server(_))) {
         return error.into();
@@ -110,7 +112,13 @@ fn without_home(error: HomeError, address: &Address, limits: &Limits) -> Error {
 }
 
 impl Store {
-    /// Opens a store, making it on first use, and mends what a crash left.
+    /// Opens a store and repairs what a crash left. If the store does not exist, it is created, unless it is opened for
+    /// reading.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the home or the state cannot be opened, if it does not exist and is opened for reading, or
+    /// if the clock of the machine is before 1970.
     pub fn open(options: StoreOptions) -> Result<Self> {
         let StoreOptions { home, store, access, limits, prices, schedules, workflows, chat_idle, background, clock } =
             options;
@@ -119,7 +127,7 @@ impl Store {
         }
         let address = store.or_in(&home.state);
         let place = address.to_string();
-        // Who only reads makes nothing: a mistyped path would look like an empty home.
+        // A reader creates nothing: a mistyped path would look like an empty home.
         let reads = access == Access::Read;
         let may_write_home = !reads || (home.state.exists() && may_write(&home.state));
         let prepared = if may_write_home {
@@ -169,116 +177,121 @@ impl Store {
         Ok(Self { join, core: Arc::new(core), request: None })
     }
 
-    /// The sessions.
+    /// Returns the handle for sessions.
     pub fn sessions(&self) -> Sessions {
         Sessions { store: self.clone(), operation: None, resolved: None }
     }
 
-    /// The log of one session.
+    /// Returns the handle for the log of one session.
     pub fn log(&self, session: &SessionId) -> Log {
         Log { store: self.clone(), session: session.clone() }
     }
 
-    /// Every log of this home as one stream: what is there from `start` on, and then what comes.
+    /// Returns every log of this home as one stream: the existing lines from `start` on, then new lines as they arrive.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the stream cannot start at `start`.
     pub fn stream(&self, start: Start, view: ReplayDetail) -> Result<Stream> {
         Stream::of_home(self, start, view)
     }
 
-    /// The runs of workflows.
+    /// Returns the handle for runs of workflows.
     pub fn runs(&self) -> Runs {
         Runs { store: self.clone(), durability: Durability::Power }
     }
 
-    /// What runs wait for people to say.
+    /// Returns the handle for approvals: the gates that runs wait at.
     pub fn approvals(&self) -> Approvals {
         Approvals { store: self.clone(), durability: Durability::Power }
     }
 
-    /// Which workflows there are, and which may be started.
+    /// Returns the handle for workflows.
     pub fn workflows(&self) -> Workflows {
         Workflows { store: self.clone() }
     }
 
-    /// The search over all logs.
+    /// Returns the handle for search over all logs.
     pub fn search(&self) -> Search {
         Search { store: self.clone() }
     }
 
-    /// The state store: figures, rebuilding, copies.
+    /// Returns the handle for the state database: statistics, rebuild and backup.
     pub fn state(&self) -> State {
         State { store: self.clone() }
     }
 
-    /// What was used: tokens, and what they cost.
+    /// Returns the handle for token usage and cost.
     pub fn usage(&self) -> Usage {
         Usage { store: self.clone() }
     }
 
-    /// What fires when, and what came of it.
+    /// Returns the handle for schedules, their overrides and their history.
     pub fn schedules(&self) -> Schedules {
         Schedules { store: self.clone(), actor: None }
     }
 
-    /// Chats with people on platforms.
+    /// Returns the handle for chats on platforms.
     pub fn chats(&self) -> Chats {
         Chats { store: self.clone() }
     }
 
-    /// Looks whether all is well.
+    /// Returns the handle for health checks.
     pub fn doctor(&self) -> Doctor {
         Doctor { store: self.clone() }
     }
 
-    /// Which home this is.
+    /// Returns the home of this store.
     pub fn home(&self) -> &Home {
         &self.core.home
     }
 
-    /// Where the state is, for people: a database file, or a server's address without its password.
+    /// Returns the display form of the state's address: a database file, or a server's address without its password.
     pub fn place(&self) -> String {
         self.join.state().place()
     }
 
-    /// The home's id, which its logs and rows carry.
+    /// Returns the id of the home. Its logs and rows carry it.
     pub fn home_id(&self) -> HomeId {
         self.join.home()
     }
 
-    /// The present time by the clock of the state: the server's clock if the state is on one, else the machine's. For what
-    /// several machines compare.
+    /// Returns the current time by the clock of the state: the server's clock if the state is on a server, otherwise
+    /// the machine's clock. Use it for times that several machines compare.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server cannot be asked.
+    /// Returns an error if the server cannot be reached.
     pub fn now(&self) -> Result<Timestamp> {
         let clock = self.join.tx_clock();
         Ok(self.join.state().read(|tx| clock.now(tx))?)
     }
 
-    /// Whether this store can be written.
+    /// Returns true if this store can be written.
     pub fn is_writable(&self) -> bool {
         self.join.is_writable()
     }
 
-    /// What a person should know about how the home was found.
+    /// Returns the warnings about the home, for the user.
     pub fn warnings(&self) -> &[String] {
         &self.core.warnings
     }
 
-    /// Returns a handle for one request under an operation id: its change is made once, however often it is asked for.
+    /// Returns a handle for one request under an operation id. The change of the request is made once, even if the
+    /// request is repeated.
     ///
-    /// The scope names the kind of request, and `request` is everything that makes it another request if it differs. The change
-    /// that is made through the handle is recorded with its answer. A later handle with the same scope, id and request makes no
-    /// change and returns that answer, in this process or another, for at least 30 days; another request under the same id is
-    /// refused as a conflict.
+    /// `scope` names the kind of request, and `request` is the content by which a repetition is recognised. The change
+    /// that is made through the handle is recorded together with its result. A later handle with the same scope, id and
+    /// request makes no change and returns the recorded result, in this process or another, for at least 30 days. A
+    /// different request under the same id is refused as a conflict.
     ///
-    /// A handle makes one change. After a failed one the same handle may try again; after a successful one a second change
-    /// through it is refused, because no record would keep the two apart. Reading is free. The store that this is called on
-    /// stays as it was: threads that share it never see each other's requests.
+    /// A handle makes one change. After a failure, the same handle may try again; after a success, a second change
+    /// through it is refused. Reads are not limited. The store that this is called on is not changed: threads that
+    /// share it do not see each other's requests.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request cannot be written as JSON.
+    /// Returns an error if the request cannot be serialized as JSON.
     ///
     /// # Examples
     ///
@@ -300,63 +313,64 @@ impl Store {
         Ok(self.under(Some(IdempotencyKey::new(scope, operation, request)?)))
     }
 
-    /// Returns a handle whose next change is made under this key; `None` if under none.
+    /// Returns a handle whose next change is made under `key`.
     pub(crate) fn under(&self, key: Option<IdempotencyKey>) -> Self {
         let request = key.map(|key| Arc::new(Request { key, is_done: AtomicBool::new(false) }));
         Self { request, ..self.clone() }
     }
 
-    /// Returns the key of the request that this handle serves; `None` if it serves none.
+    /// Returns the key of the request that this handle serves; `None` if it serves no request.
     ///
     /// # Errors
     ///
-    /// Returns an error if the change of the request was made.
+    /// Returns an error if the change of the request was made already.
     pub(crate) fn request_key(&self) -> Result<Option<IdempotencyKey>> {
         match self.request.as_deref() {
             Some(Request { is_done, .. }) if is_done.load(Ordering::Acquire) => Err(Error::Invalid(Invalid::Value {
                 what: "operation id",
-                why: "was used: a handle of Store::once makes one change".to_owned(),
+                why: "was already used: a handle of Store::once makes one change".to_owned(),
             })),
             request => Ok(request.map(|request| request.key.clone())),
         }
     }
 
-    /// Notes that the change of the request was made.
+    /// Records that the change of the request was made.
     pub(crate) fn end_request(&self) {
         if let Some(request) = &self.request {
             request.is_done.store(true, Ordering::Release);
         }
     }
 
-    /// Returns the answer that the request of this handle got when it was carried out; `None` if it was not.
+    /// Returns the recorded result of this handle's request; `None` if the request was not carried out.
     pub(crate) fn answer_to_request<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         Ok(self.request.as_ref().map_or(Ok(None), |request| self.join.answer_to(&request.key))?)
     }
 
-    /// Returns the operation id of the request of this handle if the request was carried out; `None` if it was not.
+    /// Returns the operation id of this handle's request; `None` if the request was not carried out.
     pub(crate) fn answered_request(&self) -> Result<Option<OperationId>> {
         let Some(request) = &self.request else { return Ok(None) };
         Ok(self.join.was_answered(&request.key)?.then(|| request.key.operation().clone()))
     }
 
     /// Closes the store for every clone and handle: folds a small backlog, then refuses every later call with
-    /// [`Error::Closed`]. Dropping the last clone does the same and reports no error.
+    /// [`Error::Closed`]. Dropping the last clone also closes the store, but ignores errors.
     ///
-    /// A call that is running in another thread ends with its result or with that error; what it acknowledged stands. Closing
-    /// twice is no error.
+    /// A call that is running in another thread ends with its result or with that error; changes that it acknowledged
+    /// are kept. Closing a closed store is not an error.
     ///
     /// # Errors
     ///
-    /// Returns an error if the backlog cannot be folded. The store is closed either way, and the next reader folds it.
+    /// Returns an error if the backlog cannot be folded. The store is closed anyway, and the next reader folds the
+    /// backlog.
     pub fn close(self) -> Result<()> {
         self.core.close()
     }
 
-    /// Closes the store of a process that is about to end: what ends with the process is not taken down before.
+    /// Closes the store of a process that is about to exit, without freeing what ends with the process.
     ///
     /// # Errors
     ///
-    /// As [`Store::close`].
+    /// The same as for [`Store::close`].
     pub fn close_at_exit(self) -> Result<()> {
         let closed = self.core.close();
         if self.join.state().may_be_left_open() {
@@ -365,7 +379,7 @@ impl Store {
         closed
     }
 
-    /// Changes owned rows, as [`Join::transact`] does, with the errors of this crate.
+    /// Changes owned rows with [`Join::transact`], and converts its errors.
     pub(crate) fn transact<T>(
         &self,
         how: impl Into<Write>,
@@ -385,7 +399,8 @@ impl Store {
 }
 
 impl Core {
-    /// The thread stops first, so that nothing folds while we leave. What stays undone stays marked.
+    /// Stops the background thread first, so that it does not fold at the same time. A backlog that is left stays
+    /// marked.
     fn close(&self) -> Result<()> {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -399,12 +414,12 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Nobody is left to tell; what was not folded stays marked.
+        // An error has no receiver here; a backlog that was not folded stays marked.
         let _ = self.close();
     }
 }
 
-/// Whether one who only reads may write a state outside its home. A database that is not there is not made for it.
+/// Returns true if a reader may write a state outside its home. A missing database is not created for a reader.
 fn may_write_at(address: &Address) -> bool {
     match address {
         Address::Directory(directory) => directory.join("state.db").exists() && may_write(directory),

@@ -110,7 +110,7 @@ fn count_lines(log: &Log) -> u64 {
 }
 
 fn replayed_bytes(log: &Log) -> usize {
-    let (mut replay, mut bytes) = (Replay::new(None, ReplayDetail::Every), 0);
+    let (mut replay, mut bytes) = (Replay::new(None, ReplayDetail::All), 0);
     let mut tell = |told: ReplayEvent<'_>| {
         if let ReplayEvent::Item { item, .. } = told {
             bytes += item.text.len();

@@ -195,7 +195,7 @@ impl Timeline {
         self.head(text, &label, if item.failed { Tone::Bad } else { Tone::Strong }, item);
         let most = if self.detail == Detail::Full { usize::MAX } else { ANSWER_LINES };
         match shown.full {
-            Some(Full::Whole(whole)) => text.prose(whole, None, most),
+            Some(Full::Found(whole)) => text.prose(whole, None, most),
             // Newlines in JSON strings are shown as line breaks.
             _ => text.prose(&readable(item), None, most),
         }
@@ -203,7 +203,7 @@ impl Timeline {
             // Never wrapped, so that it can be copied.
             let reference = one_line(reference, REFERENCE_CHARS);
             let state = match shown.full {
-                Some(Full::Whole(_)) => "full text from:",
+                Some(Full::Found(_)) => "full text from:",
                 Some(Full::Missing) => "shortened; the full text is missing:",
                 Some(Full::Damaged) => "shortened; the full text is damaged:",
                 Some(Full::TooLarge(_)) => "shortened; the full text is too large to show:",

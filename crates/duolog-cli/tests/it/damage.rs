@@ -172,7 +172,7 @@ fn a_large_database_is_checked_page_by_page_with_deep_only() {
         )
         .expect("grown");
     drop(grown);
-    assert_eq!(database(&["doctor", "--json"]), Some("opens; its 32 MiB are checked with --deep".to_owned()));
+    assert_eq!(database(&["doctor", "--json"]), Some("opens; use --deep to check its 32 MiB".to_owned()));
     assert_eq!(database(&["doctor", "--deep", "--json"]), whole);
 }
 

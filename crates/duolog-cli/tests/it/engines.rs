@@ -21,7 +21,7 @@ fn every_command_works(place: &Place) {
     }
     let ada = ["--user-email", "ada@example.com", "--session-name", "plan"];
     kit.run(&[&["sessions", "new", "--status", "running"][..], &ada].concat()).is(0);
-    kit.run(&[&["sessions", "new"][..], &ada].concat()).is(1).says("exists already");
+    kit.run(&[&["sessions", "new"][..], &ada].concat()).is(1).says("already exists");
     assert_eq!(kit.run(&["sessions", "rename", "demo", "done", "--json"]).is(0).field("/session/name"), "done");
     assert!(kit.run(&["log", "cat", "done", "--last", "1"]).is(0).text().contains("duolog.renamed"));
     let list = kit.run(&["sessions", "list", "--json"]).is(0);

@@ -400,7 +400,7 @@ fn a_run_fails_after_too_many_takeovers() {
     for run in &runs {
         let shown = kit.run(&["runs", "show", run, "--json"]).is(0);
         assert_eq!((shown.field("/run/status"), shown.field("/run/restart_count")), (json!("failed"), json!(0)));
-        assert!(shown.field("/run/error_message").to_string().contains("owners that died"));
+        assert!(shown.field("/run/error_message").to_string().contains("dead owners"));
         kit.run(&["runs", "retry", run]).is(0);
         assert_eq!(status_of(&kit, run), "running", "a person may have it run again");
     }
@@ -553,7 +553,7 @@ fn a_taken_id_is_refused_with_an_explanation() {
     kit.append("taken", "{}\n");
     let session = kit.run(&["sessions", "show", "taken", "--json"]).is(0).field("/session/id");
     let session = session.as_str().expect("an id");
-    kit.run(&["runs", "start", "build", "--trigger", "u", "--id", session]).is(2).says("is that of a session");
+    kit.run(&["runs", "start", "build", "--trigger", "u", "--id", session]).is(2).says("is the id of a session");
     kit.run(&["approvals", "approve", "g", "--by", "ada"]).is(0);
     said.run(&kit, &["runs", "history", "r"]).is(0);
     said.run(&kit, &["runs", "history", "r", "--limit", "1", "--json"]).is(0);

@@ -174,10 +174,10 @@ fn a_schedule_that_can_start_no_run_is_wrong() {
         );
     };
     let cases = [
-        ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" has a colon in it"),
+        ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" contains a colon"),
         ("cron = \"@daily\"\nworkflow = \" \"\n", "cannot start a run"),
-        ("cron = \"0 0 31 4,6 *\"\n", "no such day comes"),
-        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is no time zone"),
+        ("cron = \"0 0 31 4,6 *\"\n", "no such day exists"),
+        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is not a time zone"),
         ("cron = \"@daily\"\ncontext = { x = nan }\n", "a number that JSON has not"),
     ];
     for (text, why) in cases {

@@ -92,7 +92,7 @@ fn a_second_copy_of_a_home_on_one_state_is_refused() {
     let at_copy = copy.to_str().expect("a path");
     let append = ["log", "append", "--session", "demo", "--line", "{\"n\":2}"];
     let refused = [&["--home", at_copy][..], &append].concat();
-    kit.run(&refused).is(1).says("are copies of one home").says("a database of its own");
+    kit.run(&refused).is(1).says("are copies of one home").says("its own database");
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
     kit.run(&append).is(0);
     // With another database the copy is an independent home, and so it is in the directory of the first.

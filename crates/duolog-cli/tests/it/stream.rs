@@ -181,7 +181,7 @@ fn skipped_parts_are_reported_on_stderr() {
     root.add("one.jsonl", user("third"));
     while stream.next() != "  third" {}
     stream.signal(Signal::INT);
-    stream.end().is(0).says("link.jsonl: not shown: it is a link").says("one.jsonl: reset:");
+    stream.end().is(0).says("link.jsonl: not shown: it is a symbolic link").says("one.jsonl: reset:");
 }
 
 #[test]

@@ -115,7 +115,7 @@ pub(super) fn lionagi(verdict: &mut Verdict, store: &Store, left_out: &[String],
             };
             let lost: Vec<String> = row.cells.iter().filter_map(lost).collect();
             if !lost.is_empty() {
-                theirs.notes.insert(format!("{unit} {}: no place for {}", row.text("id"), lost.join(", ")));
+                theirs.notes.insert(format!("{unit} {}: not imported: {}", row.text("id"), lost.join(", ")));
             }
         }
     }
@@ -187,7 +187,7 @@ impl<'r> Lionagi<'r> {
         let mut order: Vec<String> = Vec::new();
         for id in named {
             if !self.messages.contains_key(id.as_str()) {
-                self.notes.insert(format!("{id} is named and not there"));
+                self.notes.insert(format!("{id} is referred to and does not exist"));
             } else if !order.contains(&id) {
                 order.push(id);
             }
@@ -201,7 +201,7 @@ impl<'r> Lionagi<'r> {
             let (theirs, ours) = (row.value(name).as_str(), ours.map(String::as_str));
             if theirs != ours {
                 let (theirs, ours) = (shown(theirs), shown(ours));
-                self.notes.insert(format!("session {}: {name} is {theirs}, taken as {ours}", row.text("id")));
+                self.notes.insert(format!("session {}: {name} is {theirs}, imported as {ours}", row.text("id")));
             }
         }
     }

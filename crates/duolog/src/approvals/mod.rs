@@ -1,4 +1,4 @@
-//! Gates: what runs wait for people to say. An answer and the run that it resumes change together, or not at all.
+//! Approvals: gates at which runs wait for an answer. The answer and the change of its run are one transaction.
 
 mod model;
 
@@ -18,14 +18,14 @@ use crate::runs::rules::{self, Event};
 use crate::runs::{Attribution, Changing, Queue, RunPage, RunSummary};
 use crate::store::Store;
 
-/// The gates of a store.
+/// The handle for approvals.
 #[derive(Clone)]
 pub struct Approvals {
     pub(crate) store: Store,
     pub(crate) durability: Durability,
 }
 
-/// What somebody says at a gate.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Yes,
@@ -50,23 +50,23 @@ impl Word {
     }
 }
 
-/// What an answer led to.
+/// The outcome of an answer.
 #[derive(Serialize, Deserialize)]
 enum AnswerOutcome {
-    /// It was taken.
+    /// It was accepted.
     Taken(Box<Answered>),
-    /// It came too late: the gate's time was over, and now its run has failed.
+    /// It was too late: the gate had expired, and its run has failed.
     TooLate(Box<RunSummary>, Timestamp),
 }
 
 impl Approvals {
-    /// The gate with this id.
+    /// Returns the gate with this id.
     pub fn get(&self, id: &ApprovalId) -> Result<Approval> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
         row.ok_or_else(|| Error::NotFound(NotFound::Approval(id.to_string())))
     }
 
-    /// Returns the gate with this id, or the only one whose id begins so.
+    /// Returns the gate with this id, or the only one whose id starts with it.
     pub fn resolve(&self, text: &str) -> Result<ApprovalId> {
         let found = self.store.join.state().read(|tx| {
             let exact = match ApprovalId::parse(text) {
@@ -78,7 +78,7 @@ impl Approvals {
         found.ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
     }
 
-    /// A page of gates: of a run in their order, otherwise newest first.
+    /// Returns a page of gates: those of one run oldest first, otherwise newest first.
     pub fn list(&self, filter: &ApprovalFilter, page: &RunPage) -> Result<ApprovalList> {
         let (limit, list) = (page.limit(), filter.list());
         let after = match page.after() {
@@ -106,30 +106,30 @@ impl Approvals {
         Ok(ApprovalList { approvals: rows, next })
     }
 
-    /// The gate that a run waits at.
+    /// Returns the gate at which a run waits.
     pub fn pending_of(&self, run: &RunId) -> Result<Option<Approval>> {
         Ok(self.store.join.state().read(|tx| table::pending_of(tx, run))?)
     }
 
-    /// The answers that no claim of a run has acknowledged.
+    /// Returns the answers that no claim of a run has acknowledged.
     pub fn unconsumed_of(&self, run: &RunId) -> Result<Vec<ApprovalId>> {
         Ok(self.store.join.state().read(|tx| table::unconsumed_of(tx, run, PAGE_MAX))?)
     }
 
-    /// Says yes: the run goes on, to be claimed.
+    /// Approves a gate: the run continues and can be claimed.
     pub fn approve(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
         self.answer(id, Word::Yes, answer)
     }
 
-    /// Says no: the run fails, with the answer as the reason.
+    /// Rejects a gate: the run fails, with the answer as the reason.
     pub fn reject(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
         self.answer(id, Word::No, answer)
     }
 
-    /// Answers in words: the run goes on, to be claimed.
+    /// Answers a gate with a text: the run continues and can be claimed.
     pub fn reply(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
         if answer.response.as_deref().is_none_or(|text| text.trim().is_empty()) {
-            return Err(Error::Invalid(Invalid::Value { what: "response", why: "must say something".to_owned() }));
+            return Err(Error::Invalid(Invalid::Value { what: "response", why: "must not be empty".to_owned() }));
         }
         self.answer(id, Word::Reply, answer)
     }
@@ -138,7 +138,7 @@ impl Approvals {
         rules::check_named("responded_by", answer.by.as_ref())?;
         if let Some(response) = &answer.response {
             match word {
-                // It becomes the reason of the run's end.
+                // The response becomes the error of the run.
                 Word::No => rules::bounded::<{ REASON_BYTES_MAX - 64 }>("response", response)?,
                 _ => rules::bounded::<METADATA_BYTES_MAX>("response", response)?,
             }
@@ -187,7 +187,7 @@ fn resolve(
     run.answer(&gate.id, word.status(), by, response)?;
     run.tell_gate(gate, word.status(), by)?;
     let act = |reason| Attribution { actor: answer.by.clone(), reason };
-    // It is paused: whoever ended it otherwise expired the gate in the same transaction.
+    // The run is paused: any other end of it would have expired the gate in the same transaction.
     match word {
         Word::Yes | Word::Reply => queue.resume(&mut run, &act(None))?,
         Word::No => {
@@ -204,7 +204,7 @@ fn resolve(
     Ok((AnswerOutcome::Taken(Box::new(answered)), told))
 }
 
-/// Refuses what cannot be the answer to this gate.
+/// Returns an error if the gate does not accept this answer.
 fn check(gate: &Approval, word: Word, answer: &Answer) -> Result<()> {
     if answer.run.as_ref().is_some_and(|run| *run != gate.workflow_run_id) {
         return Err(Error::Invalid(Invalid::GateOfOtherRun {

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use duolog_state::owned::workflow_approvals::Approval;
 use duolog_state::{ListId, PageToken};
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::runs::RunSummary;
 
-/// What somebody answers.
+/// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Who.
+    /// The user who answers.
     pub by: Option<String>,
-    /// What: a reason, or the reply itself.
+    /// The text: a reason, or the reply.
     pub response: Option<String>,
-    /// The hash of what was looked at. A gate that has one refuses an answer without it, or with another.
+    /// The hash of the content that was shown. A gate with a content hash refuses an answer without the same hash.
     pub content_hash: Option<String>,
-    /// The run that is meant; a gate of another is refused.
+    /// The expected run of the gate. A gate of another run is refused.
     pub run: Option<RunId>,
 }
 
-/// A gate that was answered, and what became of its run.
+/// An answered gate and its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// The gate.
@@ -29,17 +29,17 @@ pub struct Answered {
     pub run: RunSummary,
 }
 
-/// Which gates to list. Nothing said is all of them.
+/// The filter of a list of gates. The default is all gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApprovalFilter {
-    /// Only those that stand so.
+    /// Only gates with this status.
     pub status: Option<ApprovalStatus>,
-    /// Only those of this run.
+    /// Only gates of this run.
     pub run: Option<RunId>,
 }
 
 impl ApprovalFilter {
-    /// The list of these gates, as its page tokens name it.
+    /// Returns the list id, for page tokens.
     pub(super) fn list(&self) -> ListId {
         ListId::of("approvals", &[self.status.map(ApprovalStatus::as_str), self.run.as_ref().map(RunId::as_str)])
     }
@@ -50,6 +50,6 @@ impl ApprovalFilter {
 pub struct ApprovalList {
     /// The gates.
     pub approvals: Vec<Approval>,
-    /// Where the next page begins; nothing where this is the last.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<PageToken>,
 }

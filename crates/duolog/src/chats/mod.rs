@@ -1,8 +1,9 @@
-//! Chats: what people on a platform and an agent say to each other, until it is silent for long or begun anew.
+//! Chats between a user on a platform and an agent.
 //!
-//! Of a platform, channel, thread (or none) and user one chat is active, held by the state itself: who loses the race
-//! to begin it has the winner's. What is said stays in the state; what the agent does stands in the log of its session,
-//! which the chat names.
+//! A conversation is a platform, a channel, a thread (optional) and a user. It has one active chat, which the state
+//! enforces: a caller that loses the race to create it gets the winner's chat. The active chat ends after a long
+//! silence or by a reset. The messages are in the state; what the agent does is in the log of the session that the chat
+//! refers to.
 
 mod model;
 mod rules;
@@ -24,21 +25,21 @@ use crate::error::{Error, ErrorKind, Invalid, NotFound, Result};
 use crate::resolve::resolve;
 use crate::store::Store;
 
-/// The chats of a store.
+/// The handle for chats.
 #[derive(Clone)]
 pub struct Chats {
     pub(crate) store: Store,
 }
 
 impl Chats {
-    /// The chat that goes on at a place, or a new one where there is none, or it was silent for too long.
+    /// Returns the active chat of a conversation. Creates one if there is none, or if it was silent for too long.
     pub fn open(&self, key: &ChatKey, durability: Durability) -> Result<Opened> {
         rules::check_key(key)?;
         let begin = self.begin(key);
         self.store.transact(durability, move |tx| Ok((begin.open(tx)?, Vec::new())))
     }
 
-    /// The chat that goes on at a place, where there is one. One that was silent for too long goes on no more.
+    /// Returns the active chat of a conversation; `None` if there is none, or if it was silent for too long.
     pub fn find_active(&self, key: &ChatKey) -> Result<Option<Chat>> {
         let (clock, idle) = (self.store.join.tx_clock(), self.store.core.chat_idle);
         let find = |tx: &mut Tx<'_>| Ok::<_, Error>((table::find_active(tx, &key.into())?, clock.now(tx)?));
@@ -46,9 +47,9 @@ impl Chats {
         Ok(row.filter(|row| rules::is_fresh(row.last_activity_at, now, idle)).map(Chat::from))
     }
 
-    /// Stores a message in the active chat of a conversation, and begins a chat if none is active.
+    /// Stores a message in the active chat of a conversation. Creates a chat if none is active.
     ///
-    /// A platform message id that was stored before in any chat of the conversation changes nothing: the answer names
+    /// A platform message id that was stored before in any chat of the conversation changes nothing: the result names
     /// that message and its chat.
     pub fn add(&self, key: &ChatKey, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
         rules::check_key(key)?;
@@ -56,7 +57,7 @@ impl Chats {
         let (begin, message) = (self.begin(key), message.clone());
         rules::check_delivery(&begin.place, &message)?;
         self.store.transact(durability, move |tx| {
-            // Looked up first: a message that is delivered again does not begin a chat.
+            // Looked up first: a message that is delivered again does not create a chat.
             if let Some(again) = delivered(tx, &begin.place, &message)? {
                 return Ok((again, Vec::new()));
             }
@@ -67,7 +68,7 @@ impl Chats {
         })
     }
 
-    /// Stores a message in a chat, even if it is no longer active: an answer belongs to its question.
+    /// Stores a message in a chat, even if the chat is no longer active: an answer belongs to its question.
     ///
     /// A platform message id that was stored before in any chat of the same conversation changes nothing.
     pub fn add_to(&self, chat: &ChatId, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
@@ -85,7 +86,7 @@ impl Chats {
         })
     }
 
-    /// Notes that something was done in a chat, so that it goes on.
+    /// Records activity in a chat, so that it stays active.
     pub fn touch(&self, chat: &ChatId, durability: Durability) -> Result<()> {
         let clock = self.store.join.tx_clock();
         self.change(chat, durability, move |tx, chat| {
@@ -94,13 +95,14 @@ impl Chats {
         })
     }
 
-    /// Says which session of the agent answers in a chat; its log is the chat's other half.
+    /// Sets the agent session that answers in a chat.
     pub fn set_agent_session(&self, chat: &ChatId, session: Option<&SessionId>, durability: Durability) -> Result<()> {
         let session = session.cloned();
         self.change(chat, durability, move |tx, chat| table::set_agent_session(tx, chat, session.as_ref()))
     }
 
-    /// Ends the chat that goes on at a place, so that the next thing said begins another; nothing where none does.
+    /// Ends the active chat of a conversation, so that the next message starts another one. Returns `None` if no chat
+    /// was active.
     pub fn reset(&self, key: &ChatKey, durability: Durability) -> Result<Option<Chat>> {
         let place = ChatPlace::from(key);
         self.store.transact(durability, move |tx| {
@@ -110,13 +112,13 @@ impl Chats {
         })
     }
 
-    /// The chat with this id.
+    /// Returns the chat with this id.
     pub fn get(&self, id: &ChatId) -> Result<Chat> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
         row.map(Chat::from).ok_or_else(|| Error::NotFound(NotFound::Chat(id.to_string())))
     }
 
-    /// Returns the chat with this id, or the only one whose id begins so.
+    /// Returns the chat with this id, or the only one whose id starts with it.
     pub fn resolve(&self, text: &str) -> Result<Chat> {
         let found = self.store.join.state().read(|tx| {
             let exact = match ChatId::parse(text) {
@@ -128,8 +130,8 @@ impl Chats {
         self.get(&found.ok_or_else(|| Error::NotFound(NotFound::Chat(text.to_owned())))?)
     }
 
-    /// The session of the agent that answers in a chat, with what is known of its log; nothing where none is said, or
-    /// where it is not kept here.
+    /// Returns the agent session that answers in a chat, with the statistics of its log; `None` if none is set, or if
+    /// it is not in this store.
     pub fn answering(&self, chat: &Chat) -> Result<Option<Answering>> {
         let Some(id) = &chat.agent_session_id else { return Ok(None) };
         let sessions = self.store.sessions();
@@ -140,7 +142,7 @@ impl Chats {
         }
     }
 
-    /// The last messages of a chat, or those before one, in their order.
+    /// Returns the last messages of a chat, or those before `before`, oldest first.
     pub fn history(&self, chat: &ChatId, before: Option<i64>, limit: u32) -> Result<History> {
         let limit = limit.clamp(1, PAGE_MAX);
         let mut rows = self.store.join.state().read(|tx| messaging_messages::newest(tx, chat, before, limit + 1))?;
@@ -151,9 +153,11 @@ impl Chats {
         Ok(History { messages: rows, before })
     }
 
-    /// A page of chats, in the order of the filter. What was said in them is not among it (I5).
+    /// Returns a page of chats, in the order of the filter, without their messages (I5).
     ///
-    /// Returns an error if the token is of a list with other filters or in another order.
+    /// # Errors
+    ///
+    /// Returns an error if the token belongs to a list with another filter or order.
     pub fn list(&self, filter: &ChatFilter, after: Option<&PageToken>, limit: u32) -> Result<ChatList> {
         let limit = limit.clamp(1, PAGE_MAX);
         let order = filter.order.or(after.map(PageToken::order)).unwrap_or_default();
@@ -194,17 +198,17 @@ impl Chats {
     }
 }
 
-/// What is needed to find the chat at a place, or to begin one.
+/// The data for finding or creating the active chat of a conversation.
 struct Begin {
     place: ChatPlace,
-    /// The id of the new one, which stays the same however often the transaction runs.
+    /// The id of a new chat. It stays the same if the transaction is retried.
     id: ChatId,
     clock: TxClock,
     idle: std::time::Duration,
 }
 
 impl Begin {
-    /// Finds the chat that goes on, or begins one. Who is overtaken on a server runs again, and finds the winner's.
+    /// Finds the active chat or creates one. On a server, the loser of a race retries and finds the winner's chat.
     fn open(&self, tx: &mut Tx<'_>) -> Result<Opened> {
         let (mut ended, now) = (None, self.clock.now(tx)?);
         if let Some(active) = table::find_active(tx, &self.place)? {
@@ -228,7 +232,7 @@ impl Begin {
     }
 }
 
-/// Returns the message that the platform delivered before; `None` if it did not.
+/// Returns the message if the platform delivered it before.
 fn delivered(tx: &mut Tx<'_>, place: &ChatPlace, message: &NewChatMessage) -> Result<Option<AddedMessage>> {
     let Some(platform_id) = &message.platform_message_id else { return Ok(None) };
     let found = messaging_deliveries::find(tx, place, platform_id)?;
@@ -248,7 +252,8 @@ fn add(
     let NewChatMessage { role, content, platform_message_id, agent_session_id } = message.clone();
     let row = NewChatMessageRow { session_id: chat.clone(), role, content, timestamp: now, platform_message_id };
     let id = messaging_messages::insert(tx, &row)?;
-    // Looked up in this transaction before: on a server, one that was claimed meanwhile has it run again.
+    // The id was free at the start of this transaction; if another process claimed it on a server meanwhile, this one
+    // retries.
     if let Some(platform_id) = &row.platform_message_id
         && !messaging_deliveries::claim(tx, place, platform_id, id)?
     {

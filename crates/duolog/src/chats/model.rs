@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use duolog_state::owned::messaging_messages::ChatMessage;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
@@ -8,101 +8,101 @@ use serde::{Deserialize, Serialize};
 
 use crate::sessions::{Session, SessionFigures};
 
-/// Where a chat takes place, and with whom: of these one is active.
+/// A conversation: it has at most one active chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatKey {
     /// The platform, such as `slack`.
     pub platform: String,
-    /// The channel there.
+    /// The channel on the platform.
     pub channel: String,
-    /// The thread in it, where there is one.
+    /// The thread in the channel; `None` outside of threads.
     pub thread: Option<String>,
-    /// The person.
+    /// The user.
     pub user: String,
 }
 
 /// A chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
-    /// Its id.
+    /// The id.
     pub id: ChatId,
-    /// Where it takes place.
+    /// The conversation.
     pub key: ChatKey,
-    /// The session of the agent that answers, and so its log.
+    /// The agent session that answers, whose log belongs to the chat.
     pub agent_session_id: Option<SessionId>,
-    /// When it began.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// When something was last said or done.
+    /// The time of the last message or activity.
     pub last_activity_at: Timestamp,
-    /// How many messages it has.
+    /// The number of messages.
     pub message_count: u64,
-    /// Whether it is the one that goes on at its place.
+    /// True if it is the active chat of its conversation.
     pub active: bool,
 }
 
-/// The chat at a place, and whether it was begun for that.
+/// The active chat of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     /// The chat.
     pub chat: Chat,
-    /// Whether it is new.
+    /// True if it was created by this call.
     pub created: bool,
-    /// The one that was silent for too long, and ended for it.
+    /// The chat that this call ended because it was silent for too long.
     pub ended: Option<ChatId>,
 }
 
-/// A message to be kept.
+/// A new message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewChatMessage {
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: ChatRole,
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// What the platform calls it. What it delivers again is kept once.
+    /// The platform's id of the message. A message that is delivered again is stored once.
     pub platform_message_id: Option<String>,
-    /// The session of the agent that answers in the chat from this message on; `None` changes nothing.
+    /// The agent session that answers from this message on; `None` changes nothing.
     pub agent_session_id: Option<SessionId>,
 }
 
-/// A message that was kept.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedMessage {
-    /// The chat that has it.
+    /// The chat of the message.
     pub chat: ChatId,
-    /// Its id: the order within a chat.
+    /// The id of the message. Ids give the order within a chat.
     pub id: i64,
-    /// False where the platform delivered it before.
+    /// False if the platform delivered the message before.
     pub added: bool,
-    /// Whether the chat was begun with it.
+    /// True if the chat was created for this message.
     pub created: bool,
 }
 
-/// The last messages of a chat, in their order.
+/// Messages of a chat, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     /// The messages.
     pub messages: Vec<ChatMessage>,
-    /// The id of the first of them, where there are more before it.
+    /// The id of the first of them, if there are earlier messages.
     pub before: Option<i64>,
 }
 
-/// The session of the agent that answers in a chat, as far as it is known here.
+/// The agent session that answers in a chat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answering {
     /// The session.
     pub session: Session,
-    /// What is known of its log.
+    /// The statistics of its log.
     pub figures: SessionFigures,
 }
 
-/// Which chats are listed.
+/// The filter of a list of chats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatFilter {
-    /// Only those on this platform.
+    /// Only chats on this platform.
     pub platform: Option<String>,
-    /// Only those that go on.
+    /// Only active chats.
     pub active: bool,
-    /// The order; `None` for that of the page token, or the last active first.
+    /// The order; `None` for that of the page token, or most recently active first.
     pub order: Option<PageOrder>,
 }
 
@@ -111,7 +111,7 @@ pub struct ChatFilter {
 pub struct ChatList {
     /// The chats.
     pub chats: Vec<Chat>,
-    /// The token of the next page, where there is one.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<PageToken>,
 }
 

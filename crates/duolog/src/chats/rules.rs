@@ -1,4 +1,4 @@
-//! Whether a chat is still the same one, and what fits its rows: pure decisions.
+//! Pure decisions: the end of a chat, and the limits of its rows.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::model::{ChatKey, NewChatMessage};
 use crate::error::{Error, Invalid, Result};
 use crate::sessions::bounded;
 
-/// Whether a chat that was last active then goes on now. A clock that went back ends nothing.
+/// Returns true if a chat with this last activity is still active now. A clock that went back does not end a chat.
 pub(super) fn is_fresh(last_activity_at: Timestamp, now: Timestamp, idle: Duration) -> bool {
     let silent = now.as_micros().saturating_sub(last_activity_at.as_micros());
     silent <= i64::try_from(idle.as_micros()).unwrap_or(i64::MAX)
@@ -35,7 +35,7 @@ pub(super) fn check_message(message: &NewChatMessage) -> Result<()> {
     said("platform_message_id", id)
 }
 
-/// Checks that a platform's message id fits its index together with the conversation's key.
+/// Returns an error if the platform message id and the conversation are together too long for their index.
 pub(super) fn check_delivery(place: &ChatPlace, message: &NewChatMessage) -> Result<()> {
     let Some(id) = &message.platform_message_id else { return Ok(()) };
     let bytes = delivery_bytes(place, id);
@@ -48,7 +48,7 @@ pub(super) fn check_delivery(place: &ChatPlace, message: &NewChatMessage) -> Res
     Ok(())
 }
 
-/// Returns the bytes of a conversation's key and a platform's message id together.
+/// Returns the length of a conversation's key and a platform message id together, in bytes.
 pub(crate) fn delivery_bytes(place: &ChatPlace, platform_message_id: &str) -> usize {
     let ChatPlace { platform, channel_id, thread_id, user_id } = place;
     platform.len() + channel_id.len() + thread_id.len() + user_id.len() + platform_message_id.len()
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chat_goes_on_until_it_was_silent_for_longer_than_that() {
+    fn a_chat_stays_active_until_it_was_silent_for_too_long() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let idle = Duration::from_mins(1);
         assert!(is_fresh(at(100), at(100), idle) && is_fresh(at(100), at(160), idle));
         assert!(!is_fresh(at(100), at(161), idle));
-        assert!(is_fresh(at(100), at(1), idle), "a clock that went back ends nothing");
+        assert!(is_fresh(at(100), at(1), idle), "a clock that went back does not end a chat");
     }
 }

@@ -1,9 +1,9 @@
-//! The configuration: limits, durability, where the state is, whose sessions are meant, what models cost and what fires when,
-//! from a file, the environment and the caller.
+//! The configuration: limits, durability, the address of the state, the default user, prices and schedules, from a
+//! file, the environment and the caller.
 //!
-//! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
-//! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
-//! limit that is not in force. Nothing here looks at the environment by itself.
+//! The caller overrides the environment, the environment overrides the file, and the file overrides the defaults. Each
+//! value knows its source. An invalid file is refused with all of its errors at once: a mistyped limit would not be in
+//! force. This module never reads the environment by itself.
 
 mod model;
 mod named;
@@ -36,33 +36,33 @@ pub(crate) use rules::near;
 use crate::home::Home;
 use crate::schedules::BaseSchedule;
 
-/// The file in a home's directory for configuration.
+/// The name of the configuration file.
 const FILE: &str = "duolog.toml";
-/// The flag that goes before the file and the environment, as it is called where it cannot be understood.
+/// The name of the address argument in error messages. It overrides the file and the environment.
 const STORE_FLAG: &str = "--store";
-/// The login of one of whom none is known.
+/// The login if none is known.
 const NOBODY: &str = "nobody";
-/// The permission bits of others than the owner.
+/// The permission bits of the group and of others.
 const OTHERS: u32 = 0o077;
 
-/// What is in force.
+/// The settings in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     limits: Limits,
     durability: Durability,
     store: StoreAddress,
-    /// Whose sessions are meant where nobody says.
+    /// The default user of sessions.
     user: String,
     prices: Prices,
     /// The prices that the file sets, in its order.
     priced: Vec<PriceSetting>,
-    /// The schedules that the file has, in its order.
+    /// The schedules of the file, in its order.
     schedules: Vec<BaseSchedule>,
-    /// The workflows that the file has, in its order.
+    /// The workflows of the file, in its order.
     workflows: Vec<WorkflowSetting>,
     chat_idle: Duration,
-    /// Where each value came from, as far as it is not the default.
-    said: Vec<(Key, Source)>,
+    /// The source of each value that is not the default.
+    sources: Vec<(Key, Source)>,
     warnings: Vec<String>,
 }
 
@@ -78,22 +78,26 @@ impl Default for Config {
             schedules: Vec::new(),
             workflows: Vec::new(),
             chat_idle: CHAT_IDLE,
-            said: Vec::new(),
+            sources: Vec::new(),
             warnings: Vec::new(),
         }
     }
 }
 
 impl Config {
-    /// Where the configuration of a home is, if it has one.
+    /// Returns the path of a home's configuration file. The file need not exist.
     pub fn path(home: &Home) -> PathBuf {
         home.config.join(FILE)
     }
 
-    /// Reads the configuration of a home. Where there is no file the defaults are in force; that costs one look.
+    /// Reads the configuration of a home; the defaults if there is no file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or is not valid.
     pub fn load(home: &Home) -> Result<Self, ConfigError> {
         match Self::read(&Self::path(home)) {
-            // A home that is a file has no configuration either; opening it says what is wrong.
+            // A home that is a file has no configuration; opening the store reports the error.
             Err(ConfigError::Unreadable { source, .. })
                 if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
             {
@@ -103,10 +107,14 @@ impl Config {
         }
     }
 
-    /// Reads a file.
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file does not exist, cannot be read, or is not valid.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Checked before opening: opening a pipe would wait for a writer.
         let found = fs::metadata(path).map_err(unreadable)?;
         if !found.is_file() {
             return Err(ConfigError::NotAFile(path.to_owned()));
@@ -130,12 +138,16 @@ impl Config {
             let path = path.display();
             config
                 .warnings
-                .push(format!("{path} holds a password, and others may open it (mode {mode:o}): chmod 600 {path}"));
+                .push(format!("{path} holds a password and is readable by others (mode {mode:o}): chmod 600 {path}"));
         }
         Ok(config)
     }
 
-    /// Understands the text of a file, or says everything that is wrong with it.
+    /// Parses the text of a configuration file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that lists every finding.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let line = |at: usize| line_at(text.as_bytes(), at);
         let document = Document::parse(text).map_err(|error| {
@@ -204,13 +216,17 @@ impl Config {
         if findings.is_empty() { Ok(config) } else { Err(refused(findings)) }
     }
 
-    /// The same with what the environment says, which goes before the file. `variable` is asked for each key's.
+    /// Applies the environment, which overrides the file. `variable` returns the value of an environment variable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a value is not valid.
     pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         let mut findings = Vec::new();
         for key in Key::ALL {
-            // As elsewhere, what is empty counts as unset.
-            let Some(said) = variable(key.variable()).filter(|said| !said.is_empty()) else { continue };
-            match taken(*key, key.variable(), &said) {
+            // An empty variable counts as unset.
+            let Some(value) = variable(key.variable()).filter(|value| !value.is_empty()) else { continue };
+            match parse_value(*key, key.variable(), &value) {
                 Ok(value) => self.set(*key, value, Source::Environment),
                 Err(finding) => findings.push(finding),
             }
@@ -218,16 +234,21 @@ impl Config {
         if findings.is_empty() { Ok(self) } else { Err(refused(findings)) }
     }
 
-    /// The same with the address that the caller says for this one time, which goes before everything.
+    /// Sets the address that the caller gives, which overrides everything else.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address is not valid.
     pub fn with_store(mut self, address: Option<&OsStr>) -> Result<Self, ConfigError> {
         if let Some(address) = address {
-            let value = taken(Key::StoreAddress, STORE_FLAG, address).map_err(|finding| refused(vec![finding]))?;
+            let value =
+                parse_value(Key::StoreAddress, STORE_FLAG, address).map_err(|finding| refused(vec![finding]))?;
             self.set(Key::StoreAddress, value, Source::Flag);
         }
         Ok(self)
     }
 
-    /// The same, a relative path of the state meant from this directory.
+    /// Resolves a relative path of the state against `directory`.
     #[must_use]
     pub fn from_directory(mut self, directory: &Path) -> Self {
         if let StoreAddress::At(Address::Directory(path)) = &mut self.store {
@@ -236,7 +257,7 @@ impl Config {
         self
     }
 
-    /// The same with the password that the caller knows, for a server whose address names none.
+    /// Sets the password for a server whose address has none.
     #[must_use]
     pub fn with_password(mut self, password: Option<&OsStr>) -> Self {
         if let (StoreAddress::At(Address::Server(server)), Some(password)) = (&mut self.store, password) {
@@ -245,7 +266,7 @@ impl Config {
         self
     }
 
-    /// The same with what the caller says for this one time, which goes before everything.
+    /// Sets the durability that the caller gives, which overrides everything else.
     #[must_use]
     pub fn with_durability(mut self, durability: Option<Durability>) -> Self {
         if let Some(durability) = durability {
@@ -254,7 +275,7 @@ impl Config {
         self
     }
 
-    /// The same for one who is logged in by this name, unless someone said another user.
+    /// Sets the default user from the name of a login, unless a user is configured.
     #[must_use]
     pub fn for_login(mut self, login: Option<&str>) -> Self {
         if let Some(login) = login.filter(|login| self.source(Key::UserEmail) == Source::Default && is_login(login)) {
@@ -263,43 +284,43 @@ impl Config {
         self
     }
 
-    /// The limits in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// What an append to the log survives where it does not say.
+    /// Returns the default durability of an append.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// Where the state is.
+    /// Returns the address of the state.
     pub fn store(&self) -> &StoreAddress {
         &self.store
     }
 
-    /// Whose sessions are meant where nobody says.
+    /// Returns the default user of sessions.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// What models cost.
+    /// Returns the prices of models.
     pub fn prices(&self) -> &Prices {
         &self.prices
     }
 
-    /// The prices that the file sets, in its order; all others are built in.
+    /// Returns the prices that the file sets, in its order. All other prices are built in.
     pub fn price_settings(&self) -> &[PriceSetting] {
         &self.priced
     }
 
-    /// The schedules that the file has, in its order.
+    /// Returns the schedules of the file, in its order.
     pub fn schedules(&self) -> &[BaseSchedule] {
         &self.schedules
     }
 
-    /// Returns what keeps enabled schedules from ever starting a run: workflows that the file disables. It is no reason to
-    /// refuse the file: an override may enable the workflow.
+    /// Returns findings about enabled schedules that can never start a run because the file disables their workflow.
+    /// The file is still valid: an override may enable the workflow.
     pub fn schedule_findings(&self) -> Vec<Finding> {
         let disabled = |schedule: &BaseSchedule| {
             let of = |workflow: &&WorkflowSetting| Some(&workflow.name) == schedule.workflow.as_ref();
@@ -315,7 +336,8 @@ impl Config {
         self.schedules.iter().filter_map(disabled).collect()
     }
 
-    /// Returns notes on schedules whose workflow the file does not have, while it has one with nearly the same name.
+    /// Returns warnings about schedules whose workflow is not in the file, if the file has a workflow with a similar
+    /// name.
     pub fn schedule_warnings(&self) -> Vec<String> {
         let unknown = |schedule: &BaseSchedule| {
             let name = schedule.workflow.as_deref()?;
@@ -330,22 +352,22 @@ impl Config {
         self.schedules.iter().filter_map(unknown).collect()
     }
 
-    /// The workflows that the file speaks of, in its order. One that it does not mention is enabled.
+    /// Returns the workflows of the file, in its order. A workflow that is not in the file is enabled.
     pub fn workflows(&self) -> &[WorkflowSetting] {
         &self.workflows
     }
 
-    /// How long a chat may be silent and still be the same one.
+    /// Returns the longest silence after which a message still belongs to the same chat.
     pub fn chat_idle(&self) -> Duration {
         self.chat_idle
     }
 
-    /// What a person should know about the file.
+    /// Returns the warnings about the file, for the user.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Every key with what is in force, and why.
+    /// Returns every key with its value and its source.
     pub fn settings(&self) -> impl Iterator<Item = Setting> {
         Key::ALL.iter().map(|key| Setting { key: *key, value: self.value(*key), source: self.source(*key) })
     }
@@ -384,7 +406,7 @@ impl Config {
     }
 
     fn source(&self, key: Key) -> Source {
-        self.said.iter().rev().find(|(said, _)| *said == key).map_or(Source::Default, |(_, source)| *source)
+        self.sources.iter().rev().find(|(set, _)| *set == key).map_or(Source::Default, |(_, source)| *source)
     }
 
     fn set(&mut self, key: Key, value: Value, source: Source) {
@@ -399,7 +421,7 @@ impl Config {
             (Key::FoldBatchBytes, _) => self.limits.fold_batch_bytes = number,
             (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
-            (Key::StoreAddress, Value::Address(said)) => self.store = said,
+            (Key::StoreAddress, Value::Address(address)) => self.store = address,
             (Key::RunsMaxRunning, _) => self.limits.runs.max_running = few,
             (Key::RunsQueueWait, Value::Time(wait)) => self.limits.runs.queue_wait = wait,
             (Key::RunsLease, Value::Time(lease)) => self.limits.runs.lease = lease,
@@ -416,13 +438,13 @@ impl Config {
                 _,
             ) => return,
         }
-        self.said.push((key, source));
+        self.sources.push((key, source));
     }
 }
 
-/// What the environment or the caller says of a key, under the name by which they said it.
-fn taken(key: Key, name: &'static str, said: &OsStr) -> Result<Value, Finding> {
-    let text = said.to_str().ok_or_else(|| "is not UTF-8".to_owned());
+/// Parses a value of the environment or the caller, under the name that they use for it.
+fn parse_value(key: Key, name: &'static str, value: &OsStr) -> Result<Value, Finding> {
+    let text = value.to_str().ok_or_else(|| "is not UTF-8".to_owned());
     text.and_then(|text| rules::from_text(key, text)).map_err(|wrong| Finding {
         line: None,
         key: Some(name.to_owned()),
@@ -431,25 +453,25 @@ fn taken(key: Key, name: &'static str, said: &OsStr) -> Result<Value, Finding> {
     })
 }
 
-/// The user that a login is, where nobody said another.
+/// Returns the default user for a login.
 fn at_localhost(login: &str) -> String {
     format!("{login}@localhost")
 }
 
-/// Whether a login can be part of a user.
+/// Returns true if a login can be part of a user.
 fn is_login(login: &str) -> bool {
     check_name("user", &at_localhost(login)).is_ok() && !login.trim().is_empty()
 }
 
-fn has_password(said: &StoreAddress) -> bool {
-    matches!(said, StoreAddress::At(Address::Server(server)) if server.has_password())
+fn has_password(value: &StoreAddress) -> bool {
+    matches!(value, StoreAddress::At(Address::Server(server)) if server.has_password())
 }
 
 fn refused(findings: Vec<Finding>) -> ConfigError {
     ConfigError::Findings { path: None, findings }
 }
 
-/// The line of a byte, counted from one.
+/// Returns the line of a byte, counted from 1.
 fn line_at(bytes: &[u8], at: usize) -> usize {
     1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count()
 }

@@ -1,4 +1,4 @@
-//! The keys there are, what each may be, and what a configuration says of it.
+//! The keys of the configuration, their values and their errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use duolog_state::StoreAddress;
 use duolog_types::Durability;
 use duolog_types::limits::{LINE_BYTES_READ_MAX, NAME_BYTES_MAX};
 
-/// The bytes of a configuration file at most: what is larger is not one.
+/// The maximum size of a configuration file.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What an address may be, in words.
+/// The forms of an address, for messages.
 pub(crate) const ADDRESS_FORMS: &str =
     "a directory, sqlite:DIRECTORY, or postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
 
@@ -52,37 +52,37 @@ pub enum Key {
     UserEmail,
 }
 
-/// What a key may be.
+/// The type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A number of bytes, or text like `64 MiB`.
     Size {
-        /// The least.
+        /// The minimum.
         min: u64,
-        /// The most.
+        /// The maximum.
         max: u64,
     },
-    /// A number of something else.
+    /// A number.
     Number {
-        /// The least.
+        /// The minimum.
         min: u64,
-        /// The most.
+        /// The maximum.
         max: u64,
-        /// Of what.
+        /// The unit.
         unit: &'static str,
     },
-    /// The word for a durability.
+    /// The name of a durability.
     Durability,
-    /// A span of time, as text like `30m`.
+    /// A duration, as text like `30m`.
     Time {
-        /// The least.
+        /// The minimum.
         min: Duration,
-        /// The most.
+        /// The maximum.
         max: Duration,
     },
-    /// Where the state is. It may hold a password, so what is written there is never repeated.
+    /// The address of the state. It may contain a password, so messages never repeat it.
     Address,
-    /// What someone is called.
+    /// A name.
     Name,
 }
 
@@ -105,7 +105,7 @@ impl Key {
         Self::UserEmail,
     ];
 
-    /// The table it stands in.
+    /// Returns the table of the key.
     pub const fn table(self) -> &'static str {
         match self {
             Self::DurabilityLog => "durability",
@@ -117,7 +117,7 @@ impl Key {
         }
     }
 
-    /// What it is called in that table.
+    /// Returns the name of the key in its table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LineBytesMax => "line_bytes_max",
@@ -137,7 +137,7 @@ impl Key {
         }
     }
 
-    /// The environment variable that goes before the file.
+    /// Returns the environment variable that overrides the file.
     pub const fn variable(self) -> &'static str {
         match self {
             Self::LineBytesMax => "DUOLOG_LINE_BYTES_MAX",
@@ -157,20 +157,20 @@ impl Key {
         }
     }
 
-    /// What it may be.
+    /// Returns the type and range of its value.
     pub const fn shape(self) -> Shape {
         match self {
             Self::LineBytesMax => Shape::Size { min: KIB, max: LINE_BYTES_READ_MAX as u64 },
             Self::BatchBytesMax => Shape::Size { min: KIB, max: 4 * GIB },
             Self::BusyTimeoutMs => Shape::Number { min: 0, max: 3_600_000, unit: "milliseconds" },
-            // A few more than one writer holds at once, so that none is closed under it.
+            // More logs than one writer holds at once, so that none of them is closed in use.
             Self::OpenLogsMax => Shape::Number { min: 8, max: 65_536, unit: "logs" },
             Self::FoldBatchBytes => Shape::Size { min: 64 * KIB, max: GIB },
             Self::FoldBeforeReadBytes => Shape::Size { min: 0, max: 1024 * GIB },
             Self::DurabilityLog => Shape::Durability,
             Self::StoreAddress => Shape::Address,
             Self::RunsMaxRunning => Shape::Number { min: 1, max: 100_000, unit: "runs" },
-            // An owner renews at a third of it, and a clock may be off by a little.
+            // An owner renews after a third of the lease, and clocks may differ a little.
             Self::RunsLease => Shape::Time { min: Duration::from_secs(3), max: Duration::from_hours(24) },
             Self::RunsRestartCap => Shape::Number { min: 0, max: 1_000, unit: "takeovers" },
             Self::RunsQueueWait | Self::ChatsIdle => {
@@ -188,7 +188,7 @@ impl fmt::Display for Key {
 }
 
 impl fmt::Display for Shape {
-    /// What is expected, for a sentence that begins with "expected".
+    /// Formats the expectation, for a sentence that begins with "expected".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { min, max } => {
@@ -206,7 +206,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What a key is set to.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number of bytes.
@@ -215,16 +215,16 @@ pub enum Value {
     Number(u64),
     /// A durability.
     Durability(Durability),
-    /// A span of time.
+    /// A duration.
     Time(Duration),
-    /// Where the state is.
+    /// The address of the state.
     Address(StoreAddress),
-    /// What someone is called.
+    /// A name.
     Name(String),
 }
 
 impl Value {
-    /// The number, where it is one.
+    /// Returns the number; `None` if the value is not a number.
     pub const fn number(&self) -> Option<u64> {
         match self {
             Self::Size(number) | Self::Number(number) => Some(*number),
@@ -234,7 +234,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As the file would have it; a size in the largest unit that keeps it exact, an address without its password.
+    /// Formats the value as in the file: a size in the largest exact unit, an address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size(bytes) => {
@@ -261,24 +261,24 @@ impl fmt::Display for Value {
     }
 }
 
-/// Where a value came from, the weakest first.
+/// The source of a value, in ascending order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Nobody said anything.
+    /// The default.
     Default,
-    /// The file, at this line.
+    /// The file.
     File {
-        /// Counted from one.
+        /// The line, counted from 1.
         line: usize,
     },
     /// The key's environment variable.
     Environment,
-    /// The caller, for this one time.
+    /// The caller.
     Flag,
 }
 
 impl Source {
-    /// The word in JSON.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -289,27 +289,27 @@ impl Source {
     }
 }
 
-/// A key, what is in force for it, and why.
+/// A key, its value and the source of the value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Which.
+    /// The key.
     pub key: Key,
-    /// What is in force.
+    /// The value in force.
     pub value: Value,
-    /// Where that came from.
+    /// The source of the value.
     pub source: Source,
 }
 
-/// One thing that is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The line of the file, counted from one; nothing for the environment and the caller.
+    /// The line of the file, counted from 1; `None` for the environment and the caller.
     pub line: Option<usize>,
-    /// The key or variable, where it is about one.
+    /// The key or variable, if the finding is about one.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to write instead.
+    /// The correction.
     pub hint: Option<String>,
 }
 
@@ -317,33 +317,33 @@ pub struct Finding {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Keys or values that cannot be meant; every one that was found.
-    #[error("{}", told(.path.as_ref(), .findings))]
+    /// The content is not valid. Lists every finding.
+    #[error("{}", format_findings(.path.as_ref(), .findings))]
     Findings {
-        /// The file, where it came from one.
+        /// The file; `None` for the environment and the caller.
         path: Option<PathBuf>,
-        /// What is wrong, in the order of the file. Never empty.
+        /// The findings, in the order of the file. Never empty.
         findings: Vec<Finding>,
     },
-    /// Something else stands where the file should be.
+    /// The path is not a file.
     #[error("{} is not a file", .0.display())]
     NotAFile(PathBuf),
-    /// Nobody writes that much by hand.
+    /// The file is too large.
     #[error("{} is over the limit of a configuration file, {}", .0.display(), Value::Size(FILE_BYTES_MAX))]
     TooLarge(PathBuf),
-    /// The file is there and cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}", .path.display())]
     Unreadable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl ConfigError {
-    /// What is wrong, where it is the content.
+    /// Returns the findings; empty if the content is not the cause.
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Findings { findings, .. } => findings,
@@ -351,7 +351,7 @@ impl ConfigError {
         }
     }
 
-    /// The same about a file.
+    /// Adds the path of the file.
     #[must_use]
     pub(super) fn of(self, file: PathBuf) -> Self {
         match self {
@@ -362,15 +362,15 @@ impl ConfigError {
 }
 
 impl Finding {
-    /// In one line, after the file's name where there is one.
+    /// Returns the finding on one line, without the file's name.
     pub fn sentence(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
         format!("{}{hint}", self.message)
     }
 }
 
-/// One line for each finding, as compilers put it: `path:line: what is wrong`.
-fn told(path: Option<&PathBuf>, findings: &[Finding]) -> String {
+/// Formats the findings like a compiler, one per line: `path:line: message`.
+fn format_findings(path: Option<&PathBuf>, findings: &[Finding]) -> String {
     let line_of = |finding: &Finding| {
         let file = path.map(|path| path.display().to_string());
         let line = finding.line.map(|line| if file.is_some() { line.to_string() } else { format!("line {line}") });

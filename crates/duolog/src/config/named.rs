@@ -15,29 +15,29 @@ use crate::schedules::{BaseSchedule, CRON_FORM, CatchUp, Timetable, ZONE_FORM, c
 pub(super) const SCHEDULES: &str = "schedules";
 /// The table of all workflows.
 pub(super) const WORKFLOWS: &str = "workflows";
-/// What may be said of a schedule.
+/// The keys of a schedule.
 const SCHEDULE_KEYS: [&str; 7] = ["cron", "zone", "workflow", "enabled", "context", "catch_up", "description"];
-/// What may be said of a workflow.
+/// The keys of a workflow.
 const WORKFLOW_KEYS: [&str; 2] = ["enabled", "description"];
-/// The zone of a schedule that names none.
+/// The default time zone of a schedule.
 const ZONE_DEFAULT: &str = "UTC";
-/// How deep a context may nest.
+/// The maximum nesting of a context.
 const DEPTH_MAX: u32 = 32;
 
-/// A workflow as the file has it.
+/// A workflow in the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowSetting {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Whether it may be started, where nothing is said over it.
+    /// True if runs of it may be started, unless an override says otherwise.
     pub enabled: bool,
-    /// What it is for, for people.
+    /// The description.
     pub description: Option<String>,
-    /// Where the file says so, counted from one.
+    /// The line of the file, counted from 1.
     pub line: usize,
 }
 
-/// One table of the file, as its values are taken from it.
+/// One table of the file while its values are read.
 struct Entry<'t> {
     table: &'static str,
     name: &'t str,
@@ -46,7 +46,7 @@ struct Entry<'t> {
     findings: Vec<Finding>,
 }
 
-/// Every schedule of the table, or all that is wrong with it.
+/// Returns every schedule of the table, or all findings.
 pub(super) fn schedules<'t>(
     table: &'t dyn TableLike,
     line: &'t dyn Fn(usize) -> usize,
@@ -80,7 +80,7 @@ pub(super) fn schedules<'t>(
     })
 }
 
-/// Every workflow of the table, or all that is wrong with it.
+/// Returns every workflow of the table, or all findings.
 pub(super) fn workflows<'t>(
     table: &'t dyn TableLike,
     line: &'t dyn Fn(usize) -> usize,
@@ -131,7 +131,7 @@ impl<'t> Entry<'t> {
         if self.findings.is_empty() { Ok(value) } else { Err(self.findings) }
     }
 
-    /// Notes that a key cannot be meant.
+    /// Adds a finding about a key.
     fn wrong(&mut self, key: &str, why: &str) {
         let found = rules::entries(self.keys).find(|(name, _, _)| *name == key);
         let line = found.and_then(|(_, _, at)| at).map(self.line);
@@ -139,7 +139,7 @@ impl<'t> Entry<'t> {
         self.findings.push(Finding { line, key: Some(name), message, hint: None });
     }
 
-    /// Notes that a table cannot be meant as a whole, at the line of one of its keys.
+    /// Adds a finding about the table, at the line of one of its keys.
     fn wrong_at(&mut self, key: &str, table: Option<usize>, message: String) {
         let found = rules::entries(self.keys).find(|(name, _, _)| *name == key);
         let line = found.and_then(|(_, _, at)| at).map(self.line).or(table);
@@ -174,7 +174,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// What is not said is yes.
+    /// Returns a boolean; true if the key is absent.
     fn yes(&mut self, key: &str) -> bool {
         let Some(item) = self.keys.get(key) else { return true };
         item.as_bool().unwrap_or_else(|| {
@@ -195,19 +195,19 @@ impl<'t> Entry<'t> {
 
     fn context(&mut self, key: &str) -> Option<String> {
         let item = self.keys.get(key)?;
-        let told = match item.as_table_like() {
+        let parsed = match item.as_table_like() {
             None => Err(format!("is {}; expected a table, like {{ repo = \"a/b\" }}", rules::kind_of(item))),
             Some(table) => object(table, 0).map(|json| Json::Object(json).to_string()),
         };
-        let told = told.and_then(|text| match text.len() {
+        let parsed = parsed.and_then(|text| match text.len() {
             ..=METADATA_BYTES_MAX => check_value(&text).map(|()| text).map_err(|_| "cannot be JSON".to_owned()),
             bytes => Err(format!("is {bytes} bytes as JSON; expected {METADATA_BYTES_MAX} at most")),
         });
-        told.map_err(|why| self.wrong(key, &why)).ok()
+        parsed.map_err(|why| self.wrong(key, &why)).ok()
     }
 }
 
-/// A table as JSON.
+/// Returns a table as JSON.
 fn object(table: &dyn TableLike, depth: u32) -> Result<Map<String, Json>, String> {
     if depth > DEPTH_MAX {
         return Err(format!("nests deeper than {DEPTH_MAX}"));

@@ -1,4 +1,4 @@
-//! `[prices."model"]`: what a model costs, in US dollars per million tokens.
+//! `[prices."model"]`: the price of a model in US dollars per million tokens.
 
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::prices::{LongContextRates, Price, Rates};
@@ -10,27 +10,27 @@ use super::rules;
 
 /// The table of all prices.
 pub(super) const TABLE: &str = "prices";
-/// The kinds of tokens that have a price; the first two must be said.
+/// The kinds of tokens that have a price; the first two are required.
 const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write_5m", "cache_write_1h"];
-/// What a rate may be.
+/// The form of a rate, for messages.
 const EXPECTED: &str = "US dollars per million tokens, like 2.5, with at most six decimals";
 /// The picodollars of a micro-dollar. A micro-dollar per million tokens is a picodollar per token.
 const PICOS_PER_MICRO: u128 = 1_000_000;
-/// The dollars per million tokens at most: no price is near it, and sums stay within their bounds.
+/// The maximum number of dollars per million tokens: far above any price, and sums stay within their bounds.
 const DOLLARS_MAX: u128 = 1_000_000;
 
 /// The price that a file sets for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceSetting {
-    /// The model, as logs name it or by its plain name.
+    /// The model, by its name in the logs or its plain name.
     pub model: String,
-    /// What it costs.
+    /// The price.
     pub price: Price,
-    /// Where the file says so, counted from one.
+    /// The line of the file, counted from 1.
     pub line: usize,
 }
 
-/// The file: its text, and the line of a byte.
+/// The text of the file and the lines of its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct File<'t> {
     pub(super) text: &'t str,
@@ -38,14 +38,14 @@ pub(super) struct File<'t> {
 }
 
 impl File<'_> {
-    /// A number as it is written: what TOML makes of a decimal is a binary fraction.
+    /// Returns a number as written, because TOML parses decimals as binary fractions.
     fn number(&self, item: &Item) -> Option<&str> {
         let is_number = matches!(item.as_value()?, Value::Integer(_) | Value::Float(_));
         self.text.get(item.span()?).filter(|_| is_number)
     }
 }
 
-/// Every price of the table, or all that is wrong with it.
+/// Returns every price of the table, or all findings.
 pub(super) fn all<'t>(
     models: &'t dyn TableLike,
     file: File<'t>,
@@ -88,12 +88,12 @@ fn rates(model: &str, item: &Item, at: Option<usize>, file: File<'_>) -> Result<
         }
     }
     let (Some(input), Some(output), true) = (said[0], said[1], findings.is_empty()) else { return Err(findings) };
-    // Who says nothing of the cache pays for it as for anything read.
+    // A kind of cache tokens without a price costs as much as input.
     let cached = |kind: usize| said[kind].unwrap_or(input);
     Ok(Rates { input, output, cache_read: cached(2), cache_write_5m: cached(3), cache_write_1h: cached(4) })
 }
 
-/// Dollars per million tokens as picodollars per token, exact.
+/// Converts dollars per million tokens to picodollars per token, exactly.
 fn rate(number: &str) -> Option<u64> {
     let number = number.replace('_', "");
     let dollars = Money::parse(&number).filter(|dollars| *dollars <= Money::from_dollars(DOLLARS_MAX))?;

@@ -1,4 +1,4 @@
-//! What a value may be, and which key was meant: pure decisions.
+//! Pure decisions: parsing values, and suggestions for unknown keys.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use toml_edit::{Item, TableLike};
 use super::model::{Finding, Key, Shape, Value};
 use super::{named, prices};
 
-/// How many letters may be wrong in a key for the right one to be named.
+/// The maximum number of wrong letters for which a key is suggested.
 const LETTERS_WRONG_MAX: usize = 2;
-/// The letters of a beginning that names a key.
+/// The minimum number of letters of a prefix for which a key is suggested.
 const BEGINNING_LETTERS_MIN: usize = 3;
 
-/// The tables whose keys are names, and which no key is one of.
+/// The tables whose keys are names.
 const TABLES_OF_NAMES: [&str; 3] = [prices::TABLE, named::SCHEDULES, named::WORKFLOWS];
 
-/// A value as it stands in the file. What is wrong is told as the end of a sentence about the key.
+/// Parses a value of the file. The error is the end of a sentence about the key.
 pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
     match (item.as_integer(), item.as_str()) {
         (Some(_), _) if matches!(key.shape(), Shape::Address | Shape::Name) => Err(expected(key, &kind_of(item))),
@@ -27,7 +27,7 @@ pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
             Err(_) => Err(expected(key, &number)),
         },
         (None, Some(text)) if key.shape() == Shape::Address => match address(text)? {
-            // Whatever directory the reader is in would be as right as any other.
+            // A relative path would depend on the current directory of each process.
             StoreAddress::At(Address::Directory(path)) if path.is_relative() => {
                 Err("is a relative path; in a file it begins with /".to_owned())
             }
@@ -39,7 +39,7 @@ pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
     }
 }
 
-/// A value as it stands in an environment variable.
+/// Parses a value of an environment variable.
 pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
     let text = text.trim();
     let value = match key.shape() {
@@ -56,7 +56,7 @@ pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
     value.ok_or_else(|| expected(key, &format_args!("{text:?}")))
 }
 
-/// A number, if it is within the key's bounds.
+/// Returns a number if it is within the range of the key.
 fn from_number(key: Key, number: u64) -> Option<Value> {
     match key.shape() {
         Shape::Size { min, max } => (min..=max).contains(&number).then_some(Value::Size(number)),
@@ -65,7 +65,7 @@ fn from_number(key: Key, number: u64) -> Option<Value> {
     }
 }
 
-/// An address. What is wrong with it is told without repeating it: a part of it may be a password.
+/// Parses an address. The error does not repeat it, because it may contain a password.
 fn address(text: &str) -> Result<StoreAddress, String> {
     text.parse().map_err(|error| match error {
         duolog_state::Error::BadAddress { detail } => format!("cannot be used: {detail}"),
@@ -77,7 +77,8 @@ fn expected(key: Key, found: &dyn std::fmt::Display) -> String {
     format!("is {found}; expected {}", key.shape())
 }
 
-/// A size: bytes, or a whole number with a unit. Units are powers of 1024 and say so; MB would leave it open.
+/// Parses a size: bytes, or an integer with a unit. Units are powers of 1024; `MB` is not accepted because it is
+/// ambiguous.
 fn size(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -92,7 +93,7 @@ fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// A time: a whole number with a unit.
+/// Parses a duration: an integer with a unit.
 fn time(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -106,24 +107,24 @@ fn time(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(seconds).map(Duration::from_secs)
 }
 
-/// What TOML calls a value, for a sentence.
+/// Returns the TOML type of a value, for a sentence.
 pub(super) fn kind_of(item: &Item) -> String {
     let name = item.type_name();
     let article = if name.starts_with(['a', 'i']) { "an" } else { "a" };
     format!("{article} {name}")
 }
 
-/// Whether a name is that of a table.
+/// Returns true if a table has this name.
 pub(super) fn is_table(name: &str) -> bool {
     TABLES_OF_NAMES.contains(&name) || Key::ALL.iter().any(|key| key.table() == name)
 }
 
-/// The key of this name in this table.
+/// Returns the key with this name in this table.
 pub(super) fn key_of(table: &str, name: &str) -> Option<Key> {
     Key::ALL.iter().copied().find(|key| key.table() == table && key.name() == name)
 }
 
-/// A key of a table that nobody knows, and the one that was probably meant.
+/// Returns the finding about an unknown key, with a suggestion.
 pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> Finding {
     let place = table.map_or_else(|| "at the top".to_owned(), |table| format!("in [{table}]"));
     let key = table.map_or_else(|| name.to_owned(), |table| format!("{table}.{name}"));
@@ -132,7 +133,7 @@ pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> F
     Finding { line, key: Some(key), message: format!("unknown key {name} {place}"), hint }
 }
 
-/// The same in a table of its own, which may hold these.
+/// Returns the finding about an unknown key in a named table, whose keys are `known`.
 pub(super) fn unknown_among(table: &str, name: &str, known: &[&str], line: Option<usize>) -> Finding {
     let meant = known.iter().filter_map(|known| Some((near(name, known)?, *known))).min();
     let hint = meant
@@ -141,13 +142,13 @@ pub(super) fn unknown_among(table: &str, name: &str, known: &[&str], line: Optio
     Finding { line, key: Some(format!("{table}.{name}")), message, hint: Some(hint) }
 }
 
-/// The names that may stand in a table, or at the top.
+/// Returns the names that are allowed in a table, or at the top level.
 fn names(table: Option<&str>) -> Vec<&'static str> {
     let mut names: Vec<&str> = match table {
         Some(table) => Key::ALL.iter().filter(|key| key.table() == table).map(|key| key.name()).collect(),
         None => Key::ALL.iter().map(|key| key.table()).chain(TABLES_OF_NAMES).collect(),
     };
-    // The keys of a table stand together.
+    // The keys of one table are adjacent.
     names.dedup();
     names
 }
@@ -157,7 +158,7 @@ fn known(table: Option<&str>) -> String {
     if table.is_some() { names.join(", ") } else { format!("[{}]", names.join("], [")) }
 }
 
-/// What was probably meant: here first, then the same name elsewhere.
+/// Returns a suggestion: a name in the same table first, then the same name elsewhere.
 fn nearest(name: &str, table: Option<&str>) -> Option<String> {
     let near = |known: &str| near(name, known);
     let here = names(table).into_iter().filter_map(|known| Some((near(known)?, known))).min();
@@ -169,14 +170,14 @@ fn nearest(name: &str, table: Option<&str>) -> Option<String> {
     Some(format!("{} in [{}]", key.name(), key.table()))
 }
 
-/// How many letters are wrong in a name, if a known one can be meant by it.
+/// Returns the number of wrong letters if `name` is similar to `known`.
 pub(crate) fn near(name: &str, known: &str) -> Option<usize> {
     let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
     let wrong = strsim::levenshtein(name, known);
     (begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len())).then_some(wrong)
 }
 
-/// The keys of a table with what they are set to, in the order of the file.
+/// Iterates over the keys and values of a table, in the order of the file.
 pub(super) fn entries(table: &dyn TableLike) -> impl Iterator<Item = (&str, &Item, Option<usize>)> {
     table.iter().map(|(name, item)| {
         let written = table.get_key_value(name).and_then(|(key, _)| key.span());

@@ -1,7 +1,7 @@
 use super::*;
 use duolog_types::limits::RunLimits;
 
-fn told(text: &str) -> Vec<String> {
+fn findings_in(text: &str) -> Vec<String> {
     let error = Config::parse(text).expect_err(text);
     error.to_string().lines().map(str::to_owned).collect()
 }
@@ -12,7 +12,7 @@ fn in_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn what_is_not_said_is_as_always() {
+fn the_defaults_are_in_force_without_a_file() {
     for text in ["", "# nothing\n", "[limits]\n[durability]\n"] {
         let config = Config::parse(text).expect("good");
         assert_eq!((config.limits(), config.durability()), (Limits::default(), Durability::Process), "{text:?}");
@@ -21,7 +21,7 @@ fn what_is_not_said_is_as_always() {
 }
 
 #[test]
-fn every_key_is_taken_in_every_spelling() {
+fn every_key_is_accepted_in_every_notation() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
                 [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n\
@@ -53,7 +53,7 @@ fn every_key_is_taken_in_every_spelling() {
 }
 
 #[test]
-fn a_value_shown_is_a_value_taken() {
+fn a_displayed_value_parses_again() {
     for setting in Config::default().settings() {
         let shown = setting.value.to_string();
         assert_eq!(rules::from_text(setting.key, &shown), Ok(setting.value), "{}: {shown}", setting.key);
@@ -61,7 +61,7 @@ fn a_value_shown_is_a_value_taken() {
 }
 
 #[test]
-fn the_bounds_are_within_and_what_is_beyond_is_not() {
+fn values_within_the_range_are_accepted_and_others_refused() {
     for key in Key::ALL {
         let (Shape::Size { min, max } | Shape::Number { min, max, .. }) = key.shape() else { continue };
         let taken = |number: u64| Config::parse(&format!("[{}]\n{} = {number}", key.table(), key.name())).is_ok();
@@ -73,10 +73,10 @@ fn the_bounds_are_within_and_what_is_beyond_is_not() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_their_lines() {
+fn all_errors_are_reported_at_once_with_their_lines() {
     let text = "[limits]\nline_byte_max = 1\nopen_logs_max = \"many\"\nbusy_timeout_ms = -1\n\n[durabilty]\nlog = 1\n";
     assert_eq!(
-        told(text),
+        findings_in(text),
         [
             "line 2: unknown key line_byte_max in [limits]; did you mean line_bytes_max?",
             "line 3: open_logs_max is \"many\"; expected a number of logs from 8 to 65536",
@@ -87,7 +87,7 @@ fn all_mistakes_are_told_at_once_with_their_lines() {
 }
 
 #[test]
-fn the_right_key_is_named_where_it_can_be_guessed() {
+fn a_similar_key_is_suggested() {
     let cases = [
         ("busy_timeout_ms = 1", "busy_timeout_ms in [limits]"),
         ("[limits]\nbusy_timeout = 1", "did you mean busy_timeout_ms?"),
@@ -102,12 +102,12 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ),
     ];
     for (text, hint) in cases {
-        assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(hint), "{text}: {:?}", findings_in(text));
     }
 }
 
 #[test]
-fn what_is_of_another_kind_is_told_with_what_is_expected() {
+fn a_value_of_the_wrong_type_is_refused_with_the_expected_type() {
     let cases = [
         ("limits = 3", "limits is an integer; expected a table, [limits]"),
         ("[[limits]]", "limits is an array of tables; expected a table"),
@@ -130,12 +130,12 @@ fn what_is_of_another_kind_is_told_with_what_is_expected() {
         ("[limits]\nopen_logs_max = 9\nopen_logs_max = 9", "line 3: it is not TOML: duplicate key"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
 }
 
 #[test]
-fn the_caller_goes_before_the_environment_and_that_before_the_file() {
+fn the_caller_overrides_the_environment_and_the_environment_the_file() {
     let source = |config: &Config, key| config.settings().find(|setting| setting.key == key).expect("there").source;
     let config = in_environment(&[]).expect("good");
     assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (7, Durability::Power));
@@ -155,11 +155,11 @@ fn the_caller_goes_before_the_environment_and_that_before_the_file() {
     let config = config.with_durability(None).with_durability(Some(Durability::Power));
     assert_eq!((config.durability(), source(&config, Key::DurabilityLog)), (Durability::Power, Source::Flag));
     let unset = in_environment(&[("DUOLOG_BUSY_TIMEOUT_MS", "")]).expect("good");
-    assert_eq!(unset.limits().busy_timeout.as_millis(), 7, "what is empty is not said");
+    assert_eq!(unset.limits().busy_timeout.as_millis(), 7, "an empty variable counts as unset");
 }
 
 #[test]
-fn the_environment_is_refused_by_its_names() {
+fn errors_of_the_environment_name_the_variables() {
     let error = in_environment(&[("DUOLOG_BUSY_TIMEOUT_MS", "soon"), ("DUOLOG_DURABILITY", "disk")]).expect_err("bad");
     let text = error.to_string();
     assert!(text.starts_with("DUOLOG_BUSY_TIMEOUT_MS is \"soon\"; expected a number of milliseconds"), "{text}");
@@ -167,7 +167,7 @@ fn the_environment_is_refused_by_its_names() {
 }
 
 #[test]
-fn a_file_is_read_where_it_can_be() {
+fn a_file_is_read_from_the_home() {
     let directory = tempfile::tempdir().expect("a directory");
     let home = Home::beneath(directory.path());
     let file = Config::path(&home);
@@ -192,7 +192,7 @@ fn a_file_is_read_where_it_can_be() {
     assert_eq!(Config::load(&home).expect("no file"), Config::default());
 }
 
-/// An address with a password, in every form and with every slip that leaves the password in it.
+/// Addresses with a password, in every form and with every typing error that leaves the password in them.
 const WITH_PASSWORD: &[&str] = &[
     "postgres://ada:s3cret@h",
     "postgres://ada:s3cret@h:port/d",
@@ -204,7 +204,7 @@ const WITH_PASSWORD: &[&str] = &[
 ];
 
 #[test]
-fn no_wrong_address_is_repeated() {
+fn errors_never_repeat_an_address() {
     for text in WITH_PASSWORD {
         let in_file = Config::parse(&format!("[store]\naddress = {text:?}\n")).expect_err(text);
         let in_environment = in_environment(&[("DUOLOG_STORE", text)]).expect_err(text);
@@ -213,21 +213,21 @@ fn no_wrong_address_is_repeated() {
         for told in [in_file, in_environment, flag] {
             assert!(!format!("{told} {told:?}").contains("s3"), "{told}");
         }
-        // Without quotes it is no TOML, and the parser must not quote it either.
+        // Without quotes it is not TOML, and the parser must not repeat it either.
         let told = Config::parse(&format!("[store]\naddress = {text}\n")).expect_err(text);
         assert!(!format!("{told} {told:?}").contains("s3"), "{told}");
     }
 }
 
 #[test]
-fn an_address_is_shown_without_its_password_and_taken_with_it() {
+fn an_address_is_shown_without_its_password() {
     let config = Config::parse("[store]\naddress = \"postgres://ada:s3cret@h:5433/d?sslmode=require\"").expect("good");
     let shown = config.settings().find(|setting| setting.key == Key::StoreAddress).expect("a setting");
     assert_eq!(shown.value.to_string(), "postgres://ada@h:5433/d");
     assert!(!format!("{config:?} {shown:?}").contains("s3cret"));
     assert!(has_password(config.store()));
     let kept = config.clone().with_password(Some(OsStr::new("other")));
-    assert_eq!(kept, config, "the address goes before the environment");
+    assert_eq!(kept, config, "the address overrides the environment");
     let without =
         Config::default().with_store(Some(OsStr::new("postgres://ada@h:5433/d?sslmode=require"))).expect("good");
     assert!(!has_password(without.store()));
@@ -236,7 +236,7 @@ fn an_address_is_shown_without_its_password_and_taken_with_it() {
 }
 
 #[test]
-fn a_relative_path_is_meant_from_where_the_caller_is() {
+fn a_relative_path_is_resolved_against_the_callers_directory() {
     let directory = |config: Config| match config.from_directory(Path::new("/here")).store() {
         StoreAddress::At(Address::Directory(path)) => path.clone(),
         other => panic!("{other:?}"),
@@ -246,14 +246,15 @@ fn a_relative_path_is_meant_from_where_the_caller_is() {
     assert_eq!(directory(flag("sqlite:/there")), Path::new("/there"));
     assert_eq!(directory(in_environment(&[("DUOLOG_STORE", "./state")]).expect("good")), Path::new("/here/./state"));
     assert!(
-        told("[store]\naddress = \"state\"")[0].ends_with("address is a relative path; in a file it begins with /")
+        findings_in("[store]\naddress = \"state\"")[0]
+            .ends_with("address is a relative path; in a file it begins with /")
     );
     assert_eq!(*flag("sqlite:").from_directory(Path::new("/here")).store(), StoreAddress::Home);
-    assert!(told("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
+    assert!(findings_in("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
 }
 
 #[test]
-fn a_password_in_a_file_for_others_to_read_is_warned_of() {
+fn a_password_in_a_readable_file_gives_a_warning() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("duolog.toml");
@@ -272,14 +273,14 @@ fn a_password_in_a_file_for_others_to_read_is_warned_of() {
 }
 
 #[test]
-fn a_price_is_taken_exactly_and_goes_before_the_built_in_one() {
+fn a_price_is_exact_and_overrides_the_built_in_one() {
     let text = "[prices.\"my/model\"]\ninput = 1.1\noutput = 4\ncache_read = 0.000001\n\
                 [prices.gpt-5]\ninput = 1_000.5\noutput = 0\n";
     let config = Config::parse(text).expect("good");
     let rates = |model: &str| config.prices().get(model).expect("priced").rates;
     let mine = rates("my/model");
     assert_eq!((mine.input, mine.output, mine.cache_read), (1_100_000, 4_000_000, 1));
-    assert_eq!((mine.cache_write_5m, mine.cache_write_1h), (1_100_000, 1_100_000), "as what is read");
+    assert_eq!((mine.cache_write_5m, mine.cache_write_1h), (1_100_000, 1_100_000), "the same as input");
     assert_eq!(rates("openai/gpt-5-2026-01-01").input, 1_000_500_000);
     let set: Vec<_> = config.price_settings().iter().map(|set| (set.model.as_str(), set.line)).collect();
     assert_eq!(set, [("my/model", 1), ("gpt-5", 5)]);
@@ -287,7 +288,7 @@ fn a_price_is_taken_exactly_and_goes_before_the_built_in_one() {
 }
 
 #[test]
-fn a_price_that_cannot_be_meant_is_refused() {
+fn an_invalid_price_is_refused() {
     let cases = [
         (
             "[prices.m]\ninput = 1\noutput = 2\ncached_read = 1",
@@ -306,12 +307,12 @@ fn a_price_that_cannot_be_meant_is_refused() {
         ("[price.m]", "did you mean [prices]?"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
 }
 
 #[test]
-fn the_user_is_who_is_logged_in_unless_someone_says_another() {
+fn the_default_user_is_the_login_unless_configured() {
     let none = Config::default();
     assert_eq!(none.user(), "nobody@localhost");
     assert_eq!(none.clone().for_login(Some("ada")).user(), "ada@localhost");
@@ -344,7 +345,7 @@ fn a_time_is_a_number_with_a_unit() {
 }
 
 #[test]
-fn schedules_and_workflows_are_taken_as_they_are_written() {
+fn schedules_and_workflows_are_read_as_written() {
     let text = "[schedules.nightly]\ncron = \"0 3 * * *\"\nzone = \"Europe/Berlin\"\nworkflow = \"review\"\n\
                 context = { repo = \"a/b\", depth = 2, tags = [\"x\", { y = 1.5 }], since = 2026-01-01, on = true }\n\
                 [schedules.\"on the hour\"]\ncron = \"@hourly\"\nenabled = false\ncatch_up = \"none\"\n\
@@ -366,14 +367,11 @@ fn schedules_and_workflows_are_taken_as_they_are_written() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_meant_is_refused() {
+fn an_invalid_schedule_is_refused() {
     let cases = [
         ("[schedules.n]\nzone = \"UTC\"", "line 1: [schedules.n] does not say cron; cron is minute hour day"),
-        (
-            "[schedules.n]\ncron = \"61 * * * *\"",
-            "line 2: cron is \"61 * * * *\", and it cannot be read: minute \"61\"",
-        ),
-        ("[schedules.n]\ncron = \"@daily\"\nzone = \"Berlin\"", "line 3: zone is \"Berlin\", which is no time zone"),
+        ("[schedules.n]\ncron = \"61 * * * *\"", "line 2: cron is \"61 * * * *\", which is not valid: minute \"61\""),
+        ("[schedules.n]\ncron = \"@daily\"\nzone = \"Berlin\"", "line 3: zone is \"Berlin\", which is not a time zone"),
         (
             "[schedules.n]\ncron = \"@daily\"\nzones = \"UTC\"",
             "line 3: unknown key zones in [schedules.n]; did you mean zone?",
@@ -392,8 +390,8 @@ fn a_schedule_that_cannot_be_meant_is_refused() {
         ("[workflows.w]\nenable = false", "unknown key enable in [workflows.w]; did you mean enabled?"),
     ];
     for (text, expected) in cases {
-        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+        assert!(findings_in(text)[0].contains(expected), "{text}: {:?}", findings_in(text));
     }
-    let both = told("[schedules.n]\ncron = \"x\"\nenabled = 1\n[workflows.w]\nenabled = 1");
+    let both = findings_in("[schedules.n]\ncron = \"x\"\nenabled = 1\n[workflows.w]\nenabled = 1");
     assert_eq!(both.len(), 3, "all at once: {both:?}");
 }

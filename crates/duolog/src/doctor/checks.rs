@@ -15,39 +15,40 @@ use super::model::{Check, Depth, Status};
 use crate::Wait;
 use crate::error::{Error, NotFound, Result};
 use crate::schedules::Schedule;
-use crate::search::IndexStanding;
+use crate::search::IndexStatus;
 use crate::state::risk_of;
 use crate::store::Store;
 
 type CheckFn = fn(&Look<'_>) -> Result<Check>;
 
-/// What is looked at, and how closely.
+/// The store to examine, and the depth.
 pub(super) struct Look<'s> {
     pub(super) store: &'s Store,
     pub(super) depth: Depth,
 }
 
-/// The logs that a quick look reads: those that changed last, so many and so many bytes.
+/// The logs that a quick examination reads: the most recently changed, up to this number and this many bytes.
 const SAMPLE_LOGS: u32 = 50;
 const SAMPLE_BYTES: u64 = 32 << 20;
-/// The largest database file that a quick look checks page by page.
+/// The largest database file whose pages a quick examination checks.
 const DATABASE_BYTES: u64 = 32 << 20;
 
-/// The sessions, marks or rows that a check names before it only counts.
-const NAMED: usize = 3;
-const LOOKED_AT: u32 = 10_000;
-/// The failures one after another of a schedule that are told of.
-const FAILURES_TOLD: u32 = 3;
-/// The bytes of why that are told with it.
+/// The number of sessions, marks or rows that a finding lists by name.
+const NAMED_MAX: usize = 3;
+const ROWS_MAX: u32 = 10_000;
+/// The number of consecutive failures of a schedule that is reported.
+const FAILURES_REPORTED: u32 = 3;
+/// The number of bytes of the reason that are shown.
 const WHY_BYTES: usize = 200;
 
-/// Every check, with the depth from which on it is made.
+/// Every check, with the least depth that runs it.
 pub(super) const ALL: &[(&str, Depth, CheckFn)] = &[
     ("file system", Depth::Quick, file_system),
     ("engine", Depth::Quick, engine),
     ("schema", Depth::Quick, schema),
     ("database", Depth::Quick, database),
-    // Folding mends what dead writers left; what the logs look like after that is what a person can act on.
+    // The catalog check folds first, which repairs what dead writers left, so that the log checks report only what
+    // needs attention.
     ("catalog", Depth::Quick, catalog),
     ("logs", Depth::Quick, logs),
     ("files", Depth::Deep, files),
@@ -71,18 +72,18 @@ fn damaged(name: &'static str, detail: String, hint: &str) -> Check {
     Check { name, status: Status::Damaged, detail, hint: Some(hint.to_owned()) }
 }
 
-/// A number of things: `1 log`, `2 logs`.
+/// Returns a count with its noun: `1 log`, `2 logs`.
 fn things(number: impl Into<u64>, thing: &str) -> String {
     let number = number.into();
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn naming(ids: &[String]) -> String {
-    let named = ids[..ids.len().min(NAMED)].join(", ");
-    if ids.len() > NAMED { format!("{named} and {} more", ids.len() - NAMED) } else { named }
+    let named = ids[..ids.len().min(NAMED_MAX)].join(", ");
+    if ids.len() > NAMED_MAX { format!("{named} and {} more", ids.len() - NAMED_MAX) } else { named }
 }
 
-/// The file system under the logs, and under the database where that is a file of its own elsewhere.
+/// Checks the file system of the logs, and that of the database if it is a file elsewhere.
 fn file_system(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let mut places = vec![store.core.home.state.as_path()];
@@ -100,14 +101,14 @@ fn file_system(look: &Look<'_>) -> Result<Check> {
     Ok(if dangers.is_empty() {
         ok("file system", seen.join(", "))
     } else if is_on_server(store) {
-        let detail = format!("{}, where locks between machines may not hold", dangers.join(", "));
-        warning("file system", detail, "let one machine alone use the home, or put it on a local disk")
+        let detail = format!("{}, where locks between machines are not reliable", dangers.join(", "));
+        warning("file system", detail, "use the home from one machine only, or put it on a local disk")
     } else {
         warning("file system", dangers.join(", "), "put the home on a local disk")
     })
 }
 
-/// What keeps the rows, and whether it keeps its word when its machine loses power.
+/// Checks the database engine and its settings for durability.
 fn engine(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let figures = store.join.state().engine_stats()?;
@@ -117,10 +118,10 @@ fn engine(look: &Look<'_>) -> Result<Check> {
     }
     let told = figures.unsafe_settings.iter().map(|(name, value)| format!("{name} is {value}: {}", risk_of(name)));
     let detail = format!("{detail}; {}", told.collect::<Vec<_>>().join("; "));
-    Ok(warning("engine", detail, "set it to on (ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload the server"))
+    Ok(warning("engine", detail, "set it to on (ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload the server"))
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
+#[allow(clippy::unnecessary_wraps, reason = "every check has the same signature")]
 fn schema(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let version = store.state().version();
@@ -136,32 +137,32 @@ fn database(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let bytes = store.join.state().engine_stats()?.bytes;
     if look.depth == Depth::Quick && bytes > DATABASE_BYTES && !is_on_server(store) {
-        return Ok(ok("database", format!("opens; its {} MiB are checked with --deep", bytes >> 20)));
+        return Ok(ok("database", format!("opens; use --deep to check its {} MiB", bytes >> 20)));
     }
     let findings = store.join.state().integrity()?;
     Ok(match (findings.as_slice(), is_on_server(store)) {
         ([], false) => ok("database", "integrity and foreign keys hold"),
         ([], true) if has_checksums(store)? => ok("database", "every index is valid, and no page failed its checksum"),
         ([], true) => {
-            ok("database", "every index is valid; pages are not checked, as the server's data_checksums is off")
+            ok("database", "every index is valid; pages are not checked because the server's data_checksums is off")
         }
         (findings, false) => {
             damaged("database", naming(findings), "restore state.db from a backup (duolog state backup)")
         }
         (findings, true) => {
-            let hint = "REINDEX mends an index; for pages restore the database from a copy of it (pg_dump)";
+            let hint = "REINDEX repairs an index; for damaged pages, restore the database from a copy (pg_dump)";
             damaged("database", naming(findings), hint)
         }
     })
 }
 
-/// Every line and every seal of the logs.
+/// Checks every line and every seal of the logs.
 fn logs(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let (mut count, mut events, mut torn) = (0_u64, 0_u64, 0_u64);
     let (mut bad, mut lost, mut busy) = (Vec::new(), Vec::new(), Vec::new());
     look.each_session(|session| {
-        // Whoever holds a log is asked about once more under locks; here nobody waits for long.
+        // Opening a busy log would wait for its lock; it is reported as busy instead.
         if let Some(holder) = store.join.log_holder(session)? {
             busy.push(format!("{session} ({})", by(holder)));
             return Ok(());
@@ -198,18 +199,18 @@ fn logs(look: &Look<'_>) -> Result<Check> {
     Ok(if !bad.is_empty() {
         damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
     } else if !lost.is_empty() {
-        let detail = format!("{detail}; lines that power loss took before they were synced: {}", naming(&lost));
+        let detail = format!("{detail}; lines that a power loss removed before they were synced: {}", naming(&lost));
         warning("logs", detail, "duolog log verify --session ID shows where; readers skip these lines")
     } else if !busy.is_empty() {
-        warning("logs", format!("{detail}; in use and not looked at: {}", naming(&busy)), "run doctor again")
+        warning("logs", format!("{detail}; in use and not checked: {}", naming(&busy)), "run doctor again")
     } else if torn > 0 {
-        warning("logs", detail, "the next append mends a torn tail; so does duolog log repair --session ID")
+        warning("logs", detail, "the next append repairs a torn tail, as does duolog log repair --session ID")
     } else {
         ok("logs", detail)
     })
 }
 
-/// Whether derived rows tell of the logs that are there.
+/// Checks that derived rows match the logs.
 fn catalog(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let behind = match look.depth {
@@ -224,7 +225,7 @@ fn catalog(look: &Look<'_>) -> Result<Check> {
         Ok(())
     })?;
     Ok(if !other.is_empty() {
-        damaged("catalog", format!("logs that are not what was folded: {}", naming(&other)), "duolog state rebuild")
+        damaged("catalog", format!("logs that differ from what was folded: {}", naming(&other)), "duolog state rebuild")
     } else if behind.sessions_behind > 0 {
         let detail = format!(
             "{} behind by {} or more",
@@ -240,7 +241,7 @@ fn catalog(look: &Look<'_>) -> Result<Check> {
     })
 }
 
-/// Whether there are logs that no row names.
+/// Checks for logs without a session.
 fn files(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let mut known = BTreeSet::new();
@@ -260,13 +261,13 @@ fn files(look: &Look<'_>) -> Result<Check> {
     } else if drafts.len() == stray.len() {
         warning(
             "files",
-            format!("logs that an import left when it died: {}", naming(&drafts)),
-            "run the import again, or remove them: no session has their lines",
+            format!("logs that an interrupted import left: {}", naming(&drafts)),
+            "run the import again, or remove the files: no session uses their lines",
         )
     } else {
         warning(
             "files",
-            format!("logs that no session names: {}", naming(&stray)),
+            format!("logs without a session: {}", naming(&stray)),
             "append their lines to a session, or move them away",
         )
     })
@@ -274,8 +275,8 @@ fn files(look: &Look<'_>) -> Result<Check> {
 
 fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
-    // Those of other homes on the same state are theirs to look at.
+    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, ROWS_MAX))?;
+    // Repairs of other homes that share the state are not checked here.
     rows.retain(|row| row.repair.home_id == store.join.home());
     let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
     let mended = rows.iter().filter(|row| row.repair.action.is_torn_tail()).count() as u64;
@@ -286,14 +287,14 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
             lost.iter().map(|row| format!("{} {}", row.repair.session_id, row.repair.action.as_str())).collect();
         warning(
             "repairs",
-            format!("bytes that were seen are gone: {}", naming(&told)),
+            format!("recorded bytes were lost: {}", naming(&told)),
             "restore the log from a backup if you need them",
         )
     } else if rows.is_empty() {
         ok("repairs", "none on record")
     } else {
         let told = [
-            (mended, "torn tail", "mended (what was cut is in .torn files)"),
+            (mended, "torn tail", "repaired (the removed bytes are in .torn files)"),
             (rewritten, "log", "copied into a new file after a disk error"),
             (deleted, "session", "deleted"),
         ];
@@ -306,19 +307,19 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
 fn outbox_waiting(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let home = store.join.home();
-    let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, LOOKED_AT))?;
+    let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, ROWS_MAX))?;
     if waiting.is_empty() {
-        return Ok(ok("outbox", "no line waits to be copied to a log"));
+        return Ok(ok("outbox", "no line is waiting for its log"));
     }
     let told: Vec<String> =
         waiting.iter().map(|(session, lines)| format!("{session} ({})", things(*lines, "line"))).collect();
-    Ok(warning("outbox", format!("lines wait for: {}", naming(&told)), "duolog log repair --session ID"))
+    Ok(warning("outbox", format!("lines are waiting for: {}", naming(&told)), "duolog log repair --session ID"))
 }
 
 fn marks(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let home = store.join.home();
-    let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, LOOKED_AT))?;
+    let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, ROWS_MAX))?;
     let mut dead = Vec::new();
     for row in &rows {
         if store.join.process_state(row.process_id)? == ProcessState::Dead {
@@ -337,12 +338,12 @@ fn marks(look: &Look<'_>) -> Result<Check> {
         warning(
             "marks",
             format!("left by processes that ended: {}", naming(&dead)),
-            "duolog log repair --session ID says what is wrong with them",
+            "duolog log repair --session ID shows what is wrong",
         )
     })
 }
 
-/// Who holds the state or a log for longer than a write takes.
+/// Checks for locks on the state or a log that are held longer than a write takes.
 fn locks(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let mut held = Vec::new();
@@ -356,34 +357,34 @@ fn locks(look: &Look<'_>) -> Result<Check> {
         Ok(())
     })?;
     Ok(if held.is_empty() {
-        // A server does not tell who writes, and lets several do so at once.
+        // A server does not report writers, and several may write at the same time.
         ok("locks", if is_on_server(store) { "nobody holds a log" } else { "nobody holds the state or a log" })
     } else {
-        warning("locks", format!("held: {}", naming(&held)), "if it does not move on, see what that process is doing")
+        warning("locks", format!("held: {}", naming(&held)), "if this persists, check what that process is doing")
     })
 }
 
-/// Whether the search index is whole. It is derived, so that nothing is lost with it.
-#[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
+/// Checks the search index. It is derived data, so no content is lost with it.
+#[allow(clippy::unnecessary_wraps, reason = "every check has the same signature")]
 fn index(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     if !store.is_writable() {
-        return Ok(ok("index", "not looked at: this home cannot be written, and is searched without one"));
+        return Ok(ok("index", "not checked: this home is read-only and is searched without an index"));
     }
-    Ok(match store.search().standing() {
-        IndexStanding::Absent => ok("index", "there is none yet; duolog log search makes it"),
-        IndexStanding::Whole { sessions, texts, .. } => {
+    Ok(match store.search().index_status() {
+        IndexStatus::Absent => ok("index", "there is none yet; duolog log search creates it"),
+        IndexStatus::Complete { sessions, texts, .. } => {
             ok("index", format!("whole, {} of {}", things(texts, "text"), things(sessions, "session")))
         }
-        IndexStanding::Unusable(why) => warning("index", why, "duolog log search --rebuild makes it anew"),
+        IndexStatus::Unusable(why) => warning("index", why, "duolog log search --rebuild rebuilds it"),
     })
 }
 
-/// Whether a schedule that is to fire fails each time.
+/// Checks for enabled schedules that keep failing.
 fn schedules(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
     let list = store.schedules().list(store.join.clock().now())?.schedules;
-    let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_TOLD).collect();
+    let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_REPORTED).collect();
     let Some(first) = failing.first() else {
         let count = things(list.len() as u64, "schedule");
         let none = if list.is_empty() { "there are none".to_owned() } else { format!("{count}, none fails each time") };
@@ -393,14 +394,10 @@ fn schedules(look: &Look<'_>) -> Result<Check> {
         let since = one.failing_since.map(|since| format!(", since {since}")).unwrap_or_default();
         let why = one.latest.as_ref().and_then(|latest| latest.error.as_deref());
         let why = why.map(|why| format!(": {}", &why[..why.floor_char_boundary(WHY_BYTES)])).unwrap_or_default();
-        format!("{} failed {} times one after another{since}{why}", one.base.name, one.failures)
+        format!("{} failed {} times in a row{since}{why}", one.base.name, one.failures)
     };
     let detail = naming(&failing.iter().map(told).collect::<Vec<_>>());
-    Ok(warning(
-        "schedules",
-        detail,
-        &format!("duolog schedules runs {:?} shows what came of each time", first.base.name),
-    ))
+    Ok(warning("schedules", detail, &format!("duolog schedules runs {:?} shows its history", first.base.name)))
 }
 
 fn has_checksums(store: &Store) -> Result<bool> {
@@ -417,7 +414,8 @@ fn by(holder: Option<u32>) -> String {
 }
 
 impl Look<'_> {
-    /// Visits the sessions whose logs live here, all or those that changed last; one that goes meanwhile is no finding.
+    /// Visits the sessions whose logs are in this home: all of them, or the most recently changed. A session that is
+    /// deleted in the meantime is not a finding.
     fn each_session(&self, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
         let mut failed = None;
         let mut visit = |session: &SessionId| {
@@ -442,7 +440,7 @@ impl Look<'_> {
         let mut rows = state.read(|tx| sessions::list(tx, &SessionFilter::default(), &page))?;
         rows.retain(|row| row.home_id == home);
         let mut bytes = 0;
-        // The newest one is read whatever its size.
+        // The most recently changed log is read whatever its size.
         let within = |row: &&SessionSummaryRow| {
             let is_within = bytes < SAMPLE_BYTES;
             bytes += row.bytes.unwrap_or_default();

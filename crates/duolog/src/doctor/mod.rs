@@ -1,4 +1,4 @@
-//! Looking whether all is well, without changing anything but what opening a store mends anyway.
+//! Health checks of a store. They change nothing except what opening a store repairs.
 
 mod checks;
 mod model;
@@ -9,16 +9,16 @@ use crate::error::{ErrorKind, Result};
 use crate::store::Store;
 use checks::Look;
 
-/// Looks at every part of a store.
+/// The handle for health checks.
 #[derive(Clone)]
 pub struct Doctor {
     pub(crate) store: Store,
 }
 
 impl Doctor {
-    /// Runs every check of this depth; `each` is told of each one as it is done.
+    /// Runs every check of this depth. `each` is called after each check.
     ///
-    /// A check that cannot be made is a finding, not an error: the others still speak.
+    /// A check that fails to run is a finding, not an error: the other checks still run.
     pub fn examine(&self, depth: Depth, mut each: impl FnMut(&Check)) -> Result<Report> {
         let mut checks = Vec::new();
         for (name, _, check) in checks::ALL.iter().filter(|(_, from, _)| *from == Depth::Quick || depth == Depth::Deep)

@@ -1,58 +1,58 @@
-//! What an examination says.
+//! The types of a report.
 
 duolog_types::words!(
-/// How one part stands.
+/// The status of a check.
 #[derive(PartialOrd, Ord)]
 Status, "status of a check", {
-    /// As it should be.
+    /// No problem.
     Ok = "ok",
-    /// Worth knowing.
+    /// A problem without damage.
     Warning = "warning",
-    /// Not as it should be.
+    /// Damage.
     Damaged = "damaged",
 });
 
 duolog_types::words!(
-/// How much is looked at.
+/// The depth of an examination.
 #[derive(Default)]
 Depth, "depth of an examination", {
-    /// The state, what is recorded of the logs, and the logs that changed last.
+    /// The state, the records about the logs, and the most recently changed logs.
     #[default]
     Quick = "quick",
-    /// Every line of every log, every file and every index besides.
+    /// Also every line of every log, every file and every index.
     Deep = "deep",
 });
 
-/// One part that was looked at.
+/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Which part.
+    /// The name of the check.
     pub name: &'static str,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// What was seen.
+    /// The finding.
     pub detail: String,
-    /// What to do about it.
+    /// The action to take.
     pub hint: Option<String>,
 }
 
 duolog_types::words!(
-/// How the whole stands.
+/// The verdict of a report.
 Verdict, "verdict", {
-    /// All is well.
+    /// No problem was found.
     Ok = "ok",
-    /// Nothing is lost, but something is worth knowing.
+    /// There are warnings, but no damage.
     Warnings = "warnings",
-    /// Something is not as it should be.
+    /// There is damage.
     Damaged = "damaged",
 });
 
-/// An examination.
+/// A report of all checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How the whole stands: as its worst part does.
+    /// The verdict: the worst status of all checks.
     pub verdict: Verdict,
-    /// Every part.
+    /// The checks.
     pub checks: Vec<Check>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be in the way.
+//! Details of [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
 
 use duolog_types::{
     ApprovalId, ApprovalStatus, BranchId, ExecutionId, MessageId, RunId, RunStatus, SessionId, SessionStatus,
@@ -7,12 +7,12 @@ use duolog_types::{
 use super::fault::Fault;
 use crate::runs::{Event, ExecutionOutcome, next};
 
-/// Something is in the way.
+/// The current state of the store forbids the request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Conflict {
-    /// Another session is called that.
-    #[error("a session called {0:?} exists already")]
+    /// Another session has this name.
+    #[error("a session named {0:?} already exists")]
     NameTaken(String),
     /// Another branch of the session has this name.
     #[error("cannot name a branch {name:?}: branch {branch} of session {session} has that name")]
@@ -24,52 +24,52 @@ pub enum Conflict {
         /// Their session.
         session: SessionId,
     },
-    /// A session with this id is there.
-    #[error("session {0} is there already")]
+    /// A session with this id exists.
+    #[error("session {0} already exists")]
     SessionTaken(SessionId),
     /// Another message has this id.
     #[error("cannot add message {0}: another message has this id, and a stored message is never changed")]
     MessageTaken(MessageId),
-    /// A copy is only made where nothing is.
+    /// The target of a copy is not an empty directory.
     #[error("{} exists and is not an empty directory", .0.display())]
     NotEmpty(std::path::PathBuf),
-    /// A backup that died left its copy.
-    #[error("{} is a copy that is not whole: a backup died, or is still running", .0.display())]
+    /// The target contains the incomplete copy of a backup that died or is still running.
+    #[error("{} is an incomplete copy: a backup died or is still running", .0.display())]
     PartialBackup(std::path::PathBuf),
-    /// A range that a summary reaches into.
+    /// A range that partly overlaps a summary.
     #[error("cannot summarise range {from}..{to}: it partly overlaps the summary of {other_from}..{other_to}")]
     RangeCrosses {
-        /// Its first place.
+        /// The first place of the range.
         from: u64,
-        /// The place after its last.
+        /// The place after the last of the range.
         to: u64,
-        /// The first place of what the summary stands for.
+        /// The first place of the summarised range.
         other_from: u64,
-        /// The place after its last.
+        /// The place after the last of the summarised range.
         other_to: u64,
     },
-    /// A session that came to its end.
-    #[error("session {session} is {status}, and only reopening it changes that")]
+    /// A session that has ended.
+    #[error("cannot change the status of session {session}: it is {status}, which is final")]
     Ended {
         /// The session.
         session: SessionId,
-        /// How it stands.
+        /// Its status.
         status: SessionStatus,
     },
-    /// A session that did not come to an end.
+    /// A session that has not ended.
     #[error("session {0} has not ended")]
     NotEnded(SessionId),
-    /// An event that a run of this status does not take.
+    /// A transition that a run in this status does not allow.
     #[error("cannot {} run {run}: it is {status}{}", verb_of(*.event), possible(*.status))]
     RunCannot {
         /// The run.
         run: RunId,
         /// Its status.
         status: RunStatus,
-        /// What was asked for.
+        /// The requested transition.
         event: Event,
     },
-    /// A run with this id exists, and was started with something else.
+    /// A run with this id exists and was started with different content.
     #[error("cannot start run {run}: a run with this id exists and has another {field}")]
     RunTaken {
         /// The run.
@@ -77,7 +77,7 @@ pub enum Conflict {
         /// The first field that differs.
         field: &'static str,
     },
-    /// An execution with this id exists, and is another one.
+    /// An execution with this id exists and differs.
     #[error("cannot begin execution {execution}: an execution with this id exists and has another {field}")]
     ExecutionTaken {
         /// The execution.
@@ -85,7 +85,7 @@ pub enum Conflict {
         /// The first field that differs.
         field: &'static str,
     },
-    /// A gate with this id exists, and asks for something else.
+    /// A gate with this id exists and differs.
     #[error("cannot open gate {gate}: a gate with this id exists and has another {field}")]
     GateTaken {
         /// The gate.
@@ -93,36 +93,36 @@ pub enum Conflict {
         /// The first field that differs.
         field: &'static str,
     },
-    /// What only a run that runs does.
+    /// The request needs a running run.
     #[error("cannot claim or write run {run}: it is {status}, not running")]
     RunStands {
         /// The run.
         run: RunId,
-        /// How it stands.
+        /// Its status.
         status: RunStatus,
     },
-    /// A run that was taken over as often as it may be.
-    #[error("run {run} was taken over {restarts} times from owners that died, and was given up")]
+    /// A run that failed because too many of its owners died.
+    #[error("cannot claim run {run}: it failed after {restarts} takeovers from dead owners")]
     GivenUp {
         /// The run.
         run: RunId,
-        /// How often.
+        /// The number of takeovers.
         restarts: u32,
     },
-    /// A workflow that is switched off.
+    /// A disabled workflow.
     #[error("workflow {workflow:?} is disabled{}", by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default())]
     WorkflowDisabled {
         /// The workflow.
         workflow: String,
-        /// Who did so.
+        /// The user who disabled it.
         by: Option<String>,
     },
     /// Another run of the same workflow and trigger is active.
-    #[error("run {run} cannot run again while run {other}, of the same workflow and trigger, is active")]
+    #[error("cannot retry run {run}: run {other} of the same workflow and trigger is active")]
     TriggerActive {
         /// The run.
         run: RunId,
-        /// The active one.
+        /// The active run.
         other: RunId,
     },
     /// An execution that has ended.
@@ -130,38 +130,38 @@ pub enum Conflict {
     ExecutionClosed {
         /// The execution.
         execution: ExecutionId,
-        /// How.
+        /// The outcome.
         outcome: ExecutionOutcome,
-        /// Why.
+        /// The reason.
         why: Option<String>,
     },
-    /// A gate that was answered, or can no longer be.
-    #[error("gate {gate} is {status} already{}", by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default())]
+    /// A gate that was answered or has expired.
+    #[error("gate {gate} is already {status}{}", by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default())]
     GateResolved {
         /// The gate.
         gate: ApprovalId,
-        /// How it stands.
+        /// Its status.
         status: ApprovalStatus,
-        /// Who answered.
+        /// The user who answered.
         by: Option<String>,
     },
-    /// A run that waits for an answer.
-    #[error("run {run} waits at gate {gate}, and goes on once that is answered")]
+    /// A run that waits for an answer at a gate.
+    #[error("cannot resume run {run}: it waits for an answer at gate {gate}")]
     GatePending {
         /// The run.
         run: RunId,
         /// The gate.
         gate: ApprovalId,
     },
-    /// A gate without an answer that a run could take note of.
+    /// A gate without an answer, which cannot be acknowledged.
     #[error("cannot acknowledge gate {gate}: it is {status} and has no answer")]
     GateNotAnswered {
         /// The gate.
         gate: ApprovalId,
-        /// How it stands.
+        /// Its status.
         status: ApprovalStatus,
     },
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
@@ -170,7 +170,7 @@ fn verb_of(event: Event) -> &'static str {
     event.verb().map_or(event.as_str(), |(verb, _)| verb)
 }
 
-/// What a run of this status takes, as the end of a sentence.
+/// Returns the transitions that a run in this status allows, as the end of a sentence.
 fn possible(status: RunStatus) -> String {
     let legal = Event::ALL.iter().filter(|event| next(status, **event).is_some());
     let verbs: Vec<&str> = legal.filter_map(|event| event.verb()).map(|(_, done)| done).collect();

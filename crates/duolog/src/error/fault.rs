@@ -1,4 +1,4 @@
-//! What the stores answered: the log, the state, the search index or the directory of a home.
+//! Errors of the stores: the log, the state, the search index and the directory of a home.
 
 use std::fmt;
 
@@ -11,45 +11,45 @@ use duolog_types::SessionId;
 use super::ErrorKind;
 use crate::config::ADDRESS_FORMS;
 
-/// A failure of the stores beneath a call. Its text says what happened, and its sources why.
-pub struct Fault(Box<Beneath>);
+/// An error of the stores. Its text is the error, and its sources are the causes.
+pub struct Fault(Box<FaultSource>);
 
-enum Beneath {
+enum FaultSource {
     Join(JoinError),
     Index(IndexError),
     Home(HomeError),
 }
 
-/// What to do about a [`Fault`], for a surface that has its own words.
+/// The remedy for a [`Fault`]. A surface may replace the text with its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// These words do for everyone.
+    /// A text for every surface.
     Text(String),
     /// List the sessions.
     ListSessions,
-    /// The log changed behind the store's back, which is on record.
+    /// The log was changed by another program, and the change is on record.
     LogChanged,
-    /// See what a log lacks, and have that recorded.
+    /// Show the bytes that a log lacks, and record the loss.
     RepairLost(SessionId),
-    /// Copy what can be read of a log into a new file.
+    /// Copy the readable lines of a log into a new file.
     RepairLog,
     /// Use the home that owns the log.
     OtherHome,
-    /// Move a file away that is not a log, then check the home.
+    /// Move away a file that is not a log, then check the home.
     NotALog,
     /// Use a position that the store returned.
     Position,
-    /// Find out what is damaged, and restore it: a database on a server if `on_server`.
+    /// Find what is damaged and restore it.
     Restore {
-        /// Whether the state is on a server.
+        /// True if the state is on a server.
         on_server: bool,
     },
     /// Open the state for writing once, which migrates it.
     Migrate,
-    /// Check the address; opening the state for writing creates it, with its tables if `on_server`.
+    /// Check the address. Opening the state for writing creates it.
     Create {
-        /// Whether the state is on a server.
+        /// True if the state is on a server; then its tables are created too.
         on_server: bool,
     },
     /// Use another directory for the home.
@@ -88,53 +88,53 @@ impl fmt::Display for Remedy {
 }
 
 impl Fault {
-    /// Returns what to do about it; `None` if nothing is known.
+    /// Returns the remedy; `None` if there is none.
     pub fn remedy(&self) -> Option<Remedy> {
         match &*self.0 {
-            Beneath::Join(error) => join_remedy(error),
-            Beneath::Index(IndexError::Busy(_)) => Some(text("try again")),
-            Beneath::Index(IndexError::Foreign(path)) => Some(text(&format!("move {} away", path.display()))),
-            Beneath::Index(IndexError::Full(_)) => Some(text("make room on the disk; the logs are as they were")),
-            Beneath::Index(_) => Some(Remedy::NoIndex),
-            Beneath::Home(HomeError::OpenToOthers { path, .. }) => {
+            FaultSource::Join(error) => join_remedy(error),
+            FaultSource::Index(IndexError::Busy(_)) => Some(text("try again")),
+            FaultSource::Index(IndexError::Foreign(path)) => Some(text(&format!("move {} away", path.display()))),
+            FaultSource::Index(IndexError::Full(_)) => Some(text("make room on the disk; the logs are unchanged")),
+            FaultSource::Index(_) => Some(Remedy::NoIndex),
+            FaultSource::Home(HomeError::OpenToOthers { path, .. }) => {
                 Some(text(&format!("chmod go-w {}", path.display())))
             }
-            Beneath::Home(HomeError::Missing(_)) => Some(Remedy::CreateHome),
-            Beneath::Home(HomeError::NotADirectory(_)) => Some(Remedy::AnotherHome),
-            Beneath::Home(HomeError::BadId(_)) => Some(text("restore the file from a backup of this home")),
-            Beneath::Home(_) => None,
+            FaultSource::Home(HomeError::Missing(_)) => Some(Remedy::CreateHome),
+            FaultSource::Home(HomeError::NotADirectory(_)) => Some(Remedy::AnotherHome),
+            FaultSource::Home(HomeError::BadId(_)) => Some(text("restore the file from a backup of this home")),
+            FaultSource::Home(_) => None,
         }
     }
 
     pub(super) fn kind(&self) -> ErrorKind {
         match &*self.0 {
-            Beneath::Join(error) => join_kind(error),
-            Beneath::Index(IndexError::Busy(_)) => ErrorKind::Busy,
-            Beneath::Index(IndexError::Foreign(_)) => ErrorKind::Conflict,
-            Beneath::Index(IndexError::Full(_)) => ErrorKind::Full,
-            Beneath::Home(HomeError::Missing(_)) => ErrorKind::NotFound,
-            Beneath::Home(HomeError::BadId(_)) => ErrorKind::Damaged,
-            Beneath::Index(_) | Beneath::Home(_) => ErrorKind::Io,
+            FaultSource::Join(error) => join_kind(error),
+            FaultSource::Index(IndexError::Busy(_)) => ErrorKind::Busy,
+            FaultSource::Index(IndexError::Foreign(_)) => ErrorKind::Conflict,
+            FaultSource::Index(IndexError::Full(_)) => ErrorKind::Full,
+            FaultSource::Home(HomeError::Missing(_)) => ErrorKind::NotFound,
+            FaultSource::Home(HomeError::BadId(_)) => ErrorKind::Damaged,
+            FaultSource::Index(_) | FaultSource::Home(_) => ErrorKind::Io,
         }
     }
 
     pub(super) fn join(&self) -> Option<&JoinError> {
-        if let Beneath::Join(error) = &*self.0 { Some(error) } else { None }
+        if let FaultSource::Join(error) = &*self.0 { Some(error) } else { None }
     }
 
     pub(super) fn index(&self) -> Option<&IndexError> {
-        if let Beneath::Index(error) = &*self.0 { Some(error) } else { None }
+        if let FaultSource::Index(error) = &*self.0 { Some(error) } else { None }
     }
 
     pub(super) fn is_missing_home(&self) -> bool {
-        matches!(&*self.0, Beneath::Home(HomeError::Missing(_)))
+        matches!(&*self.0, FaultSource::Home(HomeError::Missing(_)))
     }
 
     fn error(&self) -> &(dyn std::error::Error + 'static) {
         match &*self.0 {
-            Beneath::Join(error) => error,
-            Beneath::Index(error) => error,
-            Beneath::Home(error) => error,
+            FaultSource::Join(error) => error,
+            FaultSource::Index(error) => error,
+            FaultSource::Home(error) => error,
         }
     }
 }
@@ -159,19 +159,19 @@ impl std::error::Error for Fault {
 
 impl From<JoinError> for Fault {
     fn from(error: JoinError) -> Self {
-        Self(Box::new(Beneath::Join(error)))
+        Self(Box::new(FaultSource::Join(error)))
     }
 }
 
 impl From<IndexError> for Fault {
     fn from(error: IndexError) -> Self {
-        Self(Box::new(Beneath::Index(error)))
+        Self(Box::new(FaultSource::Index(error)))
     }
 }
 
 impl From<HomeError> for Fault {
     fn from(error: HomeError) -> Self {
-        Self(Box::new(Beneath::Home(error)))
+        Self(Box::new(FaultSource::Home(error)))
     }
 }
 
@@ -236,7 +236,7 @@ fn join_remedy(error: &JoinError) -> Option<Remedy> {
         JoinError::LogLost { session, .. } => Some(Remedy::RepairLost(session.clone())),
         JoinError::NoSession(_) => Some(Remedy::ListSessions),
         JoinError::OtherHome { .. } => Some(Remedy::OtherHome),
-        JoinError::HomeCopied { .. } => Some(text("use one of the two, or give the copy a database of its own")),
+        JoinError::HomeCopied { .. } => Some(text("use only one of the two, or give the copy its own database")),
         JoinError::OperationReused { .. } => Some(text("use a new operation id for other content")),
         JoinError::OtherStates { .. } => {
             Some(text("delete the record of a state that no longer exists from states/ in the home"))
@@ -246,7 +246,7 @@ fn join_remedy(error: &JoinError) -> Option<Remedy> {
             Some(text(&try_again(*holder)))
         }
         JoinError::Log(LogError::NotSynced { .. }) => {
-            Some(text("do not append them again without the same operation id; a power loss may still take them"))
+            Some(text("do not append them again without the same operation id; a power loss may still remove them"))
         }
         JoinError::Unfinished { left: Leftover::LogFile | Leftover::SessionFile, .. } => {
             Some(text("it is deleted; the next command that can write in this home removes the file"))
@@ -267,36 +267,34 @@ fn join_remedy(error: &JoinError) -> Option<Remedy> {
 fn state_remedy(error: &StateError) -> Option<Remedy> {
     let words = match error {
         StateError::Busy { what, holder: None } if what.contains("connection") => {
-            "try again; close what is not needed, or raise the server's max_connections"
+            "try again; close unused connections, or raise the server's max_connections"
         }
         StateError::Busy { holder, .. } => return Some(text(&try_again(*holder))),
         StateError::Conflict { .. } => "try again",
-        StateError::Unknown { .. } => "ask again with the same operation id, or read before trying again",
+        StateError::Unknown { .. } => "retry with the same operation id, or read before you retry",
         StateError::Full { .. } => "make room on the disk; nothing was written",
-        StateError::SyncFailed { .. } => {
-            "see what the system reports about the disk, then try again; nothing was written"
-        }
+        StateError::SyncFailed { .. } => "check the system log for disk errors, then try again; nothing was written",
         StateError::Damaged { what, .. } => return Some(Remedy::Restore { on_server: is_server(what) }),
         StateError::Newer { .. } => "upgrade duolog, or open the home it came from",
         StateError::NeedsMigration { .. } => return Some(Remedy::Migrate),
         StateError::Missing { place } => return Some(Remedy::Create { on_server: is_server(place) }),
         StateError::Development { place, .. } | StateError::Foreign { place } if is_server(place) => {
-            "name an empty database, made for duolog alone"
+            "use an empty database for duolog alone"
         }
         StateError::Development { .. } | StateError::Foreign { .. } => return Some(Remedy::AnotherHome),
         StateError::PathTooLong { .. } => return Some(Remedy::ShorterHome),
         StateError::BadAddress { .. } => return Some(text(&format!("an address is {ADDRESS_FORMS}"))),
-        StateError::NoPostgres => "build with the cargo feature postgres, or name a directory",
-        StateError::Unreachable { .. } => "see that the server runs, and that host and port are right",
+        StateError::NoPostgres => "build with the cargo feature postgres, or use a directory",
+        StateError::Unreachable { .. } => "check that the server is running and that host and port are correct",
         StateError::Denied { .. } => {
-            "see that user, password, database and rights are right; PGPASSWORD is taken where the address has no password"
+            "check user, password, database and privileges; PGPASSWORD is used if the address has no password"
         }
-        StateError::TooOld { .. } => "upgrade the server, or name another one",
-        StateError::Unopenable { .. } => "allow more open files (ulimit -n), and see that the directory can be read",
-        StateError::WriteFailed { .. } => {
-            "see that the disk works and that the file size is not limited (ulimit -f); nothing was written"
+        StateError::TooOld { .. } => "upgrade the server, or use another one",
+        StateError::Unopenable { .. } => {
+            "raise the limit of open files (ulimit -n), and check that the directory is readable"
         }
-        StateError::ReadOnly => "it takes no writes: name a server that does, or a directory that can be written",
+        StateError::WriteFailed { .. } => "check the disk and the file size limit (ulimit -f); nothing was written",
+        StateError::ReadOnly => "use a server that accepts writes, or a writable directory",
         _ => return None,
     };
     Some(text(words))
@@ -307,10 +305,10 @@ fn text(words: &str) -> Remedy {
 }
 
 fn try_again(holder: Option<u32>) -> String {
-    holder.map_or_else(|| "try again".to_owned(), |pid| format!("try again, or see what process {pid} is doing"))
+    holder.map_or_else(|| "try again".to_owned(), |pid| format!("try again, or check process {pid}"))
 }
 
-/// Returns true if a place is on a server: a path never begins so.
+/// Returns true if a place is on a server. A path never starts like this.
 fn is_server(place: &str) -> bool {
     place.starts_with("postgres://")
 }

@@ -1,4 +1,4 @@
-//! What to do about an error, in the words of this library. A surface with its own words has its own table.
+//! Hints for errors, in terms of this library's methods. A surface has its own hints.
 
 use duolog_search::BadQuery;
 use duolog_types::ApprovalKind;
@@ -6,7 +6,7 @@ use duolog_types::ApprovalKind;
 use super::{Busy, Conflict, Damaged, Error, Invalid, Io, NotFound, Stale};
 
 impl Error {
-    /// Returns one thing to do about it: a method to call, or an action. `None` if there is none.
+    /// Returns a hint: a method to call, or an action. `None` if there is none.
     pub fn hint(&self) -> Option<String> {
         if let Some(fault) = self.fault() {
             return fault.remedy().map(|remedy| remedy.to_string());
@@ -39,9 +39,9 @@ fn not_found(error: &NotFound) -> Option<String> {
         NotFound::Run(_) => Some("Runs::list returns the runs".to_owned()),
         NotFound::Approval(_) => Some("Approvals::list returns the gates".to_owned()),
         NotFound::Branch { .. } => Some("Branches::list returns the branches".to_owned()),
-        NotFound::Recipient(_) => {
-            Some("Sessions::list returns the sessions; Recipient::Topic names a topic, which is no session".to_owned())
-        }
+        NotFound::Recipient(_) => Some(
+            "Sessions::list returns the sessions; Recipient::Topic names a topic, which is not a session".to_owned(),
+        ),
         NotFound::Summary => Some("Compaction::info returns the summaries".to_owned()),
         NotFound::Message(_) | NotFound::Execution(_) | NotFound::Store(_) => None,
     }
@@ -52,17 +52,17 @@ fn conflict(error: &Conflict) -> Option<String> {
         Conflict::RunStands { .. } | Conflict::RunCannot { .. } => {
             Some("Runs::get returns the run and its status".to_owned())
         }
-        Conflict::RunTaken { .. } => Some("Runs::get returns it; start the other with another id".to_owned()),
-        Conflict::GateTaken { .. } => Some("Approvals::get returns it; give the other another id".to_owned()),
+        Conflict::RunTaken { .. } => Some("Runs::get returns it; use another id for the new run".to_owned()),
+        Conflict::GateTaken { .. } => Some("Approvals::get returns it; use another id for the new gate".to_owned()),
         Conflict::GivenUp { .. } => Some("find out why its owners died, then call OpenRun::retry".to_owned()),
         Conflict::WorkflowDisabled { .. } => Some("Workflows::enable allows its runs".to_owned()),
         Conflict::TriggerActive { other, .. } => Some(format!("wait for run {other}, or cancel it")),
         Conflict::GatePending { .. } => Some("Approvals::get returns the gate".to_owned()),
-        Conflict::NameTaken(_) => Some("choose another name, or append to the one that is there".to_owned()),
+        Conflict::NameTaken(_) => Some("choose another name, or append to the existing session".to_owned()),
         Conflict::PartialBackup(path) => Some(format!("if no backup is running: rm -r {}", path.display())),
-        Conflict::NotEmpty(_) => Some("name a directory that does not exist yet".to_owned()),
+        Conflict::NotEmpty(_) => Some("use a directory that does not exist yet".to_owned()),
         Conflict::BranchNameTaken { branch, .. } => Some(format!("choose another name, or use branch {branch}")),
-        Conflict::RangeCrosses { .. } => Some("take all of it in, or leave it out; or undo it first".to_owned()),
+        Conflict::RangeCrosses { .. } => Some("contain the summary, exclude it, or undo it first".to_owned()),
         Conflict::Ended { .. } => Some("Status::reopen reopens the session".to_owned()),
         Conflict::SessionTaken(id) => Some(format!("import it into another home, or delete {id} first")),
         Conflict::MessageTaken(_) => Some("use another id; import a document into another home".to_owned()),
@@ -90,20 +90,20 @@ fn invalid(error: &Invalid) -> Option<String> {
         Invalid::OtherPage(_) => {
             Some("use the token with the filters and the order that it was returned for".to_owned())
         }
-        Invalid::Ambiguous { .. } => Some("give more of the id".to_owned()),
+        Invalid::Ambiguous { .. } => Some("use a longer prefix of the id".to_owned()),
         Invalid::GateHashMissing { .. } => Some("Approvals::get returns the hash; set Answer::content_hash".to_owned()),
         Invalid::ExecutionOfRun { .. } => Some("change it through its run: OpenRun::end".to_owned()),
         Invalid::GateKind { kind: ApprovalKind::Reply, .. } => Some("answer with Approvals::reply".to_owned()),
         Invalid::GateKind { .. } => Some("answer with Approvals::approve or reject".to_owned()),
         Invalid::Shortened { id, .. } => Some(format!("give the full id: {id}")),
         Invalid::Line(_) => Some("one JSON object per line; `jq -c .` makes one line of each".to_owned()),
-        Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => Some("give a word to look for".to_owned()),
-        Invalid::Query(_) => Some("look for less at a time".to_owned()),
+        Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => Some("give a word to search for".to_owned()),
+        Invalid::Query(_) => Some("use fewer or shorter search terms".to_owned()),
         Invalid::OtherSession { .. } => Some("Branches::list returns the branches".to_owned()),
-        Invalid::AmbiguousBranch { .. } => Some("name it by its id".to_owned()),
-        Invalid::Item { .. } => Some("an item is one JSON text; NaN and Infinity are none".to_owned()),
-        Invalid::PastEnd { len, .. } => Some(format!("use a place from 0 to {len}")),
-        Invalid::EmptyRange { .. } => Some("a range ends after it begins".to_owned()),
+        Invalid::AmbiguousBranch { .. } => Some("use its id".to_owned()),
+        Invalid::Item { .. } => Some("an item is one JSON value; NaN and Infinity are not JSON".to_owned()),
+        Invalid::PastEnd { len, .. } => Some(format!("use a number from 0 to {len}")),
+        Invalid::EmptyRange { .. } => Some("use a range whose end is after its start".to_owned()),
         Invalid::Document { .. } => {
             Some("nothing was changed; write the document again with Sessions::export".to_owned())
         }

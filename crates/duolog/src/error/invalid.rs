@@ -1,4 +1,4 @@
-//! What cannot be right about a request.
+//! Details of [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
 
 use duolog_search::BadQuery;
 use duolog_state::{ListId, PageToken};
@@ -9,51 +9,51 @@ use duolog_types::{ApprovalId, ApprovalKind, BranchId, ExecutionId, RunId, Sessi
 use super::Error;
 use super::fault::Fault;
 
-/// A request that cannot be right.
+/// A request that is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// More than one id begins with a prefix.
-    #[error("{prefix:?} is a prefix of more than one {noun}: {}", some(.found))]
+    /// Several ids start with a prefix.
+    #[error("{prefix:?} is a prefix of more than one {noun}: {}", listed(.found))]
     Ambiguous {
-        /// What kind of id it is.
+        /// The kind of id.
         noun: &'static str,
-        /// What was asked for.
+        /// The prefix.
         prefix: String,
-        /// The first that fit.
+        /// The first matches.
         found: Vec<String>,
     },
-    /// Several branches have this name; a document of another program brought them.
-    #[error("more than one branch is named {name:?}: {}", some(.found))]
+    /// Several branches have this name. They were imported from another program.
+    #[error("more than one branch is named {name:?}: {}", listed(.found))]
     AmbiguousBranch {
         /// The name.
         name: String,
-        /// The ids of the first that have it.
+        /// The ids of the first branches with this name.
         found: Vec<String>,
     },
-    /// An answer of the wrong kind.
-    #[error("gate {gate} takes {}", if *kind == ApprovalKind::Reply { "a reply in words" } else { "a yes or a no" })]
+    /// An answer that the gate does not accept.
+    #[error("gate {gate} takes {}", if *kind == ApprovalKind::Reply { "a reply" } else { "an approval or a rejection" })]
     GateKind {
         /// The gate.
         gate: ApprovalId,
-        /// What resolves it.
+        /// The kind of answer that the gate accepts.
         kind: ApprovalKind,
     },
     /// A gate of another run.
-    #[error("gate {gate} is one of run {run}")]
+    #[error("gate {gate} belongs to run {run}")]
     GateOfOtherRun {
         /// The gate.
         gate: ApprovalId,
-        /// The run that it is one of.
+        /// The run of the gate.
         run: RunId,
     },
-    /// An answer without the hash of what it is about.
+    /// An answer without the hash of the gate's content.
     #[error("cannot answer gate {gate}: it has a content hash, and the answer carries none")]
     GateHashMissing {
         /// The gate.
         gate: ApprovalId,
     },
-    /// An execution of a run that was named as one outside of any.
+    /// An execution that belongs to a run, given where only standalone executions are allowed.
     #[error("cannot change execution {execution} by itself: it belongs to run {run}")]
     ExecutionOfRun {
         /// The execution.
@@ -61,75 +61,75 @@ pub enum Invalid {
         /// Its run.
         run: RunId,
     },
-    /// A prefix of an id was given to delete something.
-    #[error("{prefix:?} is only a prefix of an id, and this command takes full ids and exact names")]
+    /// A prefix of an id, given for a deletion.
+    #[error("{prefix:?} is a prefix of an id; use a full id or an exact name")]
     Shortened {
-        /// What was given.
+        /// The prefix.
         prefix: String,
-        /// The session that it fits.
+        /// The session that it matches.
         id: SessionId,
     },
-    /// A page token of another list, or of the same with other filters or in another order.
+    /// A page token of another list, or of the same list with another filter or order.
     #[error("page token {0}: this token belongs to another list or other filters")]
     OtherPage(String),
     /// A branch of another session.
-    #[error("branch {branch} is one of session {session}: forks and items stay within a session")]
+    #[error("branch {branch} belongs to session {session}: forks and items stay within a session")]
     OtherSession {
         /// The branch.
         branch: BranchId,
-        /// The session that it is one of.
+        /// The session of the branch.
         session: SessionId,
     },
-    /// A place that the history does not have.
-    #[error("the history has {len} items, and {at} is past its end")]
+    /// A place after the end of the history.
+    #[error("{at} is past the end of the history, which has {len} items")]
     PastEnd {
-        /// What was asked for.
+        /// The place.
         at: u64,
-        /// How many items there are.
+        /// The number of items.
         len: u64,
     },
-    /// A range with nothing in it.
-    #[error("nothing lies from {from} to before {to}")]
+    /// An empty range.
+    #[error("range {from}..{to} is empty")]
     EmptyRange {
         /// Its first place.
         from: u64,
         /// The place after its last.
         to: u64,
     },
-    /// The name cannot be used.
+    /// An invalid name.
     #[error(transparent)]
     Name(BadName),
-    /// A line cannot be appended.
+    /// A line that cannot be appended.
     #[error(transparent)]
     Line(duolog_types::BadLine),
-    /// What to look for cannot be meant.
+    /// An invalid search query.
     #[error(transparent)]
     Query(BadQuery),
-    /// What was given is not an item.
+    /// An invalid item.
     #[error("{}{}", if *number > 0 { format!("item {number}: ") } else { String::new() }, fault_of(*fault))]
     Item {
-        /// Which of several, from 1; 0 where there was one.
+        /// The number of the item, from 1; 0 if only one was given.
         number: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: JsonFault,
     },
-    /// What was given does not fit its place.
+    /// An invalid value.
     #[error("{what} {why}")]
     Value {
-        /// What.
+        /// The name of the value.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// A document that cannot be taken.
-    #[error("the document is refused at {at}: {why}")]
+    /// A document that cannot be imported.
+    #[error("cannot import the document: {at}: {why}")]
     Document {
-        /// Where in it.
+        /// The place in the document.
         at: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
@@ -143,14 +143,14 @@ fn fault_of(fault: JsonFault) -> String {
 }
 
 impl Invalid {
-    /// Returns an error if a page token is of another list.
+    /// Returns an error if a page token belongs to another list.
     pub(crate) fn check_page(token: Option<&PageToken>, list: ListId) -> Result<(), Error> {
         let other = token.filter(|token| token.list() != list);
         other.map_or(Ok(()), |token| Err(Error::Invalid(Self::OtherPage(token.to_string()))))
     }
 }
 
-fn some(ids: &[String]) -> String {
+fn listed(ids: &[String]) -> String {
     let shown: Vec<&str> = ids.iter().take(3).map(String::as_str).collect();
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
 }

@@ -1,6 +1,6 @@
-//! One error for callers: what happened, to what, of which kind, and what to do.
+//! The error type of this crate.
 //!
-//! A variant says what the caller can do about it. What exactly happened is in the type that it carries.
+//! A variant groups the errors that callers handle in the same way. The type that it carries has the details.
 
 mod conflict;
 mod fault;
@@ -24,57 +24,57 @@ use duolog_types::{BadLine, TooLong};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 duolog_types::words!(
-/// The kind of an error: what the caller can do about it. Every surface maps it once: exit code, HTTP status, exception class.
+/// The kind of an error. Each surface maps it once: to an exit code, an HTTP status or an exception class.
 ErrorKind, "kind of error", {
     /// The thing does not exist.
     NotFound = "not_found",
-    /// Something is in the way: a name is taken, a run has another status.
+    /// The current state forbids it: a name is taken, or a run has another status.
     Conflict = "conflict",
-    /// What the caller saw is outdated: read again, then decide again.
+    /// The caller's data is outdated: read again, then decide again.
     Stale = "stale",
-    /// The request cannot be right.
+    /// The request is not valid.
     Invalid = "invalid",
-    /// Someone else holds it; try again.
+    /// Another process or owner holds it: try again.
     Busy = "busy",
-    /// The outcome is unknown; ask again with the same operation id, or read.
+    /// The outcome is unknown: retry with the same operation id, or read.
     Unknown = "unknown",
-    /// Stored bytes are not what was written.
+    /// The stored bytes differ from the bytes that were written.
     Damaged = "damaged",
-    /// The disk, the quota or the largest file size is used up. Nothing was written.
+    /// The disk, the quota or the file size limit is exhausted. Nothing was written.
     Full = "full",
     /// The home or its state cannot be written.
     ReadOnly = "read_only",
-    /// The store cannot do this where it is.
+    /// The store does not support this in its current location.
     Unsupported = "unsupported",
     /// The store was closed.
     Closed = "closed",
-    /// The machine failed: no permission, no server, a broken disk.
+    /// The system failed: no permission, no server, or a broken disk.
     Io = "io",
 });
 
-/// A call on a store that failed. Unless it says otherwise, nothing was changed.
+/// The error of a call on a store. Unless it says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The thing does not exist.
     #[error(transparent)]
     NotFound(NotFound),
-    /// Something is in the way.
+    /// The current state of the store forbids the request.
     #[error(transparent)]
     Conflict(Conflict),
-    /// What the caller saw is outdated.
+    /// The caller's data is outdated.
     #[error(transparent)]
     Stale(Stale),
-    /// The request cannot be right.
+    /// The request is not valid.
     #[error(transparent)]
     Invalid(Invalid),
-    /// Someone else holds it.
+    /// Another process or owner holds it.
     #[error(transparent)]
     Busy(Busy),
     /// The outcome is unknown.
     #[error(transparent)]
     Unknown(Fault),
-    /// Stored bytes are not what was written.
+    /// The stored bytes differ from the bytes that were written.
     #[error(transparent)]
     Damaged(Damaged),
     /// No space is left.
@@ -83,19 +83,19 @@ pub enum Error {
     /// The home or its state cannot be written.
     #[error(transparent)]
     ReadOnly(Fault),
-    /// The store cannot do this where it is.
+    /// The store does not support this in its current location.
     #[error(transparent)]
     Unsupported(Fault),
     /// The store was closed through another handle.
     #[error("the store was closed")]
     Closed,
-    /// The machine failed.
+    /// The system failed.
     #[error(transparent)]
     Io(Io),
 }
 
 impl Error {
-    /// Returns the kind: what the caller can do about it.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound(_) => ErrorKind::NotFound,
@@ -113,14 +113,13 @@ impl Error {
         }
     }
 
-    /// Returns true if the call failed for a reason that has nothing to do with what was asked for: another call would fail
-    /// as well.
+    /// Returns true if the cause is independent of the request, so that other requests would fail as well.
     pub(crate) fn is_general(&self) -> bool {
         use ErrorKind::{Busy, Closed, Full, Io, ReadOnly, Unknown};
         matches!(self.kind(), Busy | Unknown | Full | ReadOnly | Closed | Io)
     }
 
-    /// Returns what the stores answered, if the error is theirs.
+    /// Returns the error of the stores, if it is one.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::NotFound(NotFound::Store(fault))
@@ -138,17 +137,17 @@ impl Error {
         }
     }
 
-    /// Returns what the join answered, if the error is its.
+    /// Returns the error of the join, if it is one.
     pub(crate) fn join(&self) -> Option<&JoinError> {
         self.fault().and_then(Fault::join)
     }
 
-    /// Returns what the search index answered, if the error is its.
+    /// Returns the error of the search index, if it is one.
     pub(crate) fn index(&self) -> Option<&IndexError> {
         self.fault().and_then(Fault::index)
     }
 
-    /// Returns true if the session is not there, or not any more.
+    /// Returns true if the session does not exist or was deleted.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.join(), Some(JoinError::NoSession(_) | JoinError::Deleted(_)))
     }
@@ -158,7 +157,7 @@ impl Error {
         self.join().is_some_and(JoinError::is_taken)
     }
 
-    /// Returns true if there is no home yet, which is all that is wrong.
+    /// Returns true if the only problem is that the home does not exist yet.
     pub fn is_missing_home(&self) -> bool {
         self.fault().is_some_and(Fault::is_missing_home)
     }

@@ -1,4 +1,4 @@
-//! What exactly happened, for the kinds of error with few cases.
+//! Details of the error kinds with few cases.
 
 use duolog_types::{ApprovalId, ExecutionId, MessageId, RunId, RunStatus, SessionId, Timestamp};
 
@@ -8,71 +8,71 @@ use super::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFound {
-    /// Nothing is called that.
+    /// No session has this id or name.
     #[error("there is no session {0:?}")]
     Session(String),
-    /// There is no such branch.
+    /// The session has no such branch.
     #[error("session {session} has no branch {branch:?}")]
     Branch {
-        /// What was asked for.
+        /// The id or name.
         branch: String,
-        /// Where it was looked for.
+        /// The session.
         session: SessionId,
     },
-    /// There is no such message.
+    /// No message has this id.
     #[error("there is no message {0}")]
     Message(MessageId),
-    /// No summary holds.
-    #[error("no summary holds on this branch")]
+    /// The branch has no summary.
+    #[error("this branch has no summary")]
     Summary,
-    /// The configuration has no such schedule.
+    /// The configuration has no schedule with this name.
     #[error("the configuration has no schedule {name:?}")]
     Schedule {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// The one that was probably meant.
+        /// The most similar name of a schedule.
         near: Option<String>,
     },
-    /// There is no such chat.
+    /// No chat has this id.
     #[error("there is no chat {0}")]
     Chat(String),
-    /// A message for nobody that is known.
-    #[error("no session or branch is called {0:?}")]
+    /// No recipient has this name.
+    #[error("there is no session or branch {0:?}")]
     Recipient(String),
-    /// There is no such run.
+    /// No run has this id.
     #[error("there is no run {0:?}")]
     Run(String),
-    /// There is no such execution, or it is one of another run.
-    #[error("there is no execution {0} here")]
+    /// No execution has this id, or it belongs to another run.
+    #[error("there is no execution {0}")]
     Execution(ExecutionId),
-    /// There is no such gate.
+    /// No gate has this id.
     #[error("there is no gate {0:?}")]
     Approval(String),
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
 
-/// What the caller saw is outdated.
+/// The caller's data is outdated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stale {
     /// The history does not end as expected.
-    #[error("the history, {end} items long, does not end as expected")]
+    #[error("the history has {end} items and does not end as expected")]
     OtherSuffix {
-        /// How many items there are.
+        /// The number of items.
         end: u64,
     },
-    /// A claim that is over.
-    #[error("claim {fence} on run {run} was overtaken by claim {now}{}", of_whom(.by.as_ref()))]
+    /// A claim that was overtaken by another claim.
+    #[error("claim {fence} on run {run} was overtaken by claim {now}{}", owner_suffix(.by.as_ref()))]
     Overtaken {
         /// The run.
         run: RunId,
-        /// The claim of whoever asked.
+        /// The fence of the caller.
         fence: u64,
-        /// The claim that holds.
+        /// The current fence.
         now: u64,
-        /// Whose it is; nothing where the run was given up, or nobody holds it now.
+        /// The current owner; `None` if the run failed or has no owner now.
         by: Option<String>,
     },
     /// A claim that ended when its run stopped.
@@ -85,12 +85,12 @@ pub enum Stale {
         /// The status of the run.
         status: RunStatus,
     },
-    /// A gate whose time is over.
-    #[error("gate {gate} could be answered until {at}, and its run has failed")]
+    /// An expired gate.
+    #[error("cannot answer gate {gate}: it expired at {at}, and its run failed")]
     GateExpired {
         /// The gate.
         gate: ApprovalId,
-        /// Until when it could be.
+        /// The time at which it expired.
         at: Timestamp,
     },
     /// The content of a gate changed since it was shown.
@@ -99,65 +99,65 @@ pub enum Stale {
         /// The gate.
         gate: ApprovalId,
     },
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
 
-/// Someone else holds it.
+/// Another process or owner holds it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Busy {
-    /// A run that another owner holds.
+    /// A run that another owner has claimed.
     #[error("run {run} is claimed by {by} until {until}")]
     Claimed {
         /// The run.
         run: RunId,
-        /// Who holds it.
+        /// The owner.
         by: String,
-        /// Until when, unless it renews.
+        /// The end of the lease, unless the owner renews it.
         until: Timestamp,
     },
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
 
-/// Stored bytes that are not what was written.
+/// The stored bytes differ from the bytes that were written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damaged {
-    /// What an item says cannot be read.
-    #[error("what message {message} says cannot be read: {detail}")]
+    /// The content of a message cannot be read.
+    #[error("cannot read message {message}: {detail}")]
     Item {
         /// The message.
         message: MessageId,
-        /// What is wrong with it.
+        /// The reason.
         detail: String,
     },
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
 
-/// A failure of the machine.
+/// A failure of the system.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Io {
-    /// What was to be written could not be.
-    #[error("the output cannot be written")]
+    /// The output cannot be written.
+    #[error("cannot write the output")]
     Output(#[source] std::io::Error),
     /// No thread could be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
-    /// The clock shows a time that no timestamp can say.
+    /// The clock is before 1970, which no timestamp can represent.
     #[error("cannot open the store: the clock of this machine is before 1970")]
     ClockBefore1970,
-    /// The stores answered so.
+    /// An error of the stores.
     #[error(transparent)]
     Store(Fault),
 }
 
-fn of_whom(owner: Option<&String>) -> String {
-    owner.map_or_else(|| ", which nobody holds".to_owned(), |owner| format!(" of {owner}"))
+fn owner_suffix(owner: Option<&String>) -> String {
+    owner.map_or_else(|| ", which has no owner".to_owned(), |owner| format!(" of {owner}"))
 }

@@ -10,9 +10,9 @@ fn cause() -> duolog_state::Cause {
 }
 
 #[test]
-fn what_a_server_answers_has_a_kind_and_something_to_do() {
+fn errors_of_a_server_have_a_kind_and_a_hint() {
     let place = || "postgres://ada@h/d".to_owned();
-    let detail = || "what was seen".to_owned();
+    let detail = || "the detail".to_owned();
     let cases = [
         (StateError::BadAddress { detail: detail() }, ErrorKind::Invalid, "postgres://USER"),
         (StateError::NoPostgres, ErrorKind::Invalid, "feature postgres"),
@@ -53,9 +53,9 @@ fn what_a_server_answers_has_a_kind_and_something_to_do() {
     assert!(matches!(Error::from(StateError::Closed), Error::Closed));
 }
 
-/// No hint of the library names a command of the CLI: whoever reads it calls methods.
+/// Hints of the library name methods, never commands of the CLI.
 #[test]
-fn hints_speak_of_methods_and_not_of_commands() {
+fn hints_name_methods_and_not_commands() {
     let session = || SessionId::parse("s").expect("an id");
     let remedies = [
         Remedy::ListSessions,

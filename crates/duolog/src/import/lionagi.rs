@@ -1,4 +1,4 @@
-//! lionagi: sessions, branches, messages, and progressions as arrays of ids.
+//! Importing from lionagi: sessions, branches, messages, and progressions as arrays of ids.
 
 mod unplaced;
 
@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::runs::rules::member;
 use crate::sessions::seen_in;
 
-/// A row of `sessions`, as far as we have a place for it.
+/// A row of `sessions`: the columns that have an equivalent.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct SessionSource {
@@ -40,13 +40,13 @@ pub struct SessionSource {
     pub first_msg_id: Option<String>,
     pub last_msg_id: Option<String>,
     pub progression_id: Option<String>,
-    /// When that progression was made.
+    /// The time at which that progression was created.
     pub progression_created_at: Option<f64>,
     /// The ids of that progression.
     pub collection: Vec<String>,
 }
 
-/// A row of `branches`, and the ids of its progression.
+/// A row of `branches` with the ids of its progression.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct BranchSource {
@@ -61,7 +61,7 @@ pub struct BranchSource {
     pub collection: Vec<String>,
 }
 
-/// A row of `messages`, with the name of its class.
+/// A row of `messages` with the name of its class.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct MessageSource {
@@ -89,7 +89,7 @@ pub struct StatusSource {
     pub created_at: f64,
 }
 
-/// All that a session has; branches in the order in which they were made.
+/// A session with all of its rows; branches are in the order of creation.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Source {
@@ -99,19 +99,19 @@ pub struct Source {
     pub statuses: Vec<StatusSource>,
 }
 
-/// The class of a message that does not say what it is.
+/// The class of a message without one.
 const UNKNOWN_CLASS: &str = "__unknown__";
 
-/// A branch on its way: what it holds, and where.
+/// A converted branch: its items and its progression.
 struct Held {
     head: ProgressionRow,
     ids: Vec<MessageId>,
 }
 
-/// Maps one session.
+/// Converts one session.
 ///
-/// A fork shares what it has in common with its parent; an id without a row is left out, as lionagi's readers do; a
-/// message that only a branch's pointer names is one of the session's too.
+/// A fork shares the items that it has in common with its parent. An id without a row is left out, as in lionagi. A
+/// message that only a branch refers to belongs to the session too.
 pub fn map(source: Source) -> Result<Mapped, String> {
     let mut mapping = Mapping::of(source.messages)?;
     let SessionSource { created_at, progression_id, progression_created_at, collection, .. } = source.session.clone();
@@ -141,7 +141,7 @@ pub fn map(source: Source) -> Result<Mapped, String> {
         held.insert(row.id.clone(), one);
         branches.push(row);
     }
-    // Parents come first, and so the pool stays where it is.
+    // Parents come first; the pool stays first.
     progressions[1..].sort_by(|a, b| (a.base_ord, &a.id).cmp(&(b.base_ord, &b.id)));
     let statuses: Result<Vec<_>, String> =
         source.statuses.into_iter().map(|status| status_of(status, &session.id)).collect();
@@ -151,11 +151,11 @@ pub fn map(source: Source) -> Result<Mapped, String> {
     let mut session = session;
     session.first_msg_id = order.first().map(ToString::to_string);
     session.last_msg_id = order.last().map(ToString::to_string);
-    // Ours follow from the order; where theirs say something else, that is told.
+    // These follow from the order; a difference is noted.
     let ours = [("first_msg_id", &session.first_msg_id), ("last_msg_id", &session.last_msg_id)];
     for ((name, ours), theirs) in ours.into_iter().zip(&ends).filter(|((_, ours), theirs)| *ours != *theirs) {
         let shown = |id: &Option<String>| id.clone().unwrap_or_else(|| "none".to_owned());
-        left_out.push(format!("session {}: {name} is {}, taken as {}", session.id, shown(theirs), shown(ours)));
+        left_out.push(format!("session {}: {name} is {}, imported as {}", session.id, shown(theirs), shown(ours)));
     }
     Ok(Mapped { session, statuses: statuses?, progressions, messages: pooled, items, branches, left_out })
 }
@@ -181,10 +181,10 @@ impl Mapping {
         Ok(Self { messages, order: Vec::new(), pooled: BTreeSet::new(), left_out })
     }
 
-    /// The message of an id that has a row; it is one of the session's from then on.
+    /// Returns the message of an id that has a row, and adds it to the pool.
     fn pool(&mut self, id: &str) -> Option<MessageId> {
         let Some(id) = MessageId::parse(id).ok().filter(|id| self.messages.contains_key(id)) else {
-            self.left_out.push(format!("{id} is named and not there"));
+            self.left_out.push(format!("{id} is referred to and does not exist"));
             return None;
         };
         if self.pooled.insert(id.clone()) {
@@ -225,7 +225,7 @@ impl Mapping {
         if let Some((parent_id, forked_at)) = fork {
             let at = at.unwrap_or(ids.len());
             match known.get(&parent_id) {
-                // It shares only what it really has in common.
+                // It shares only the items that it has in common.
                 Some(parent)
                     if forked_at <= source.collection.len() as u64 && parent.ids.get(..at) == ids.get(..at) =>
                 {
@@ -235,7 +235,7 @@ impl Mapping {
                         head.base_ord = at as u64;
                     }
                 }
-                _ => self.left_out.push(format!("branch {id} does not begin as {parent_id} does")),
+                _ => self.left_out.push(format!("branch {id} does not begin like its parent {parent_id}")),
             }
         }
         head.end = ids.len() as u64;
@@ -255,7 +255,7 @@ impl Mapping {
     }
 }
 
-/// The nearest progression that holds the item before a place.
+/// Returns the nearest progression that has the item before an ordinal.
 fn holder(known: &BTreeMap<BranchId, Held>, head: &ProgressionRow, at: u64) -> ProgressionId {
     let mut head = head;
     while head.base_ord >= at {
@@ -266,7 +266,7 @@ fn holder(known: &BTreeMap<BranchId, Held>, head: &ProgressionRow, at: u64) -> P
     head.id.clone()
 }
 
-/// What a branch's metadata says that it was forked from, and where.
+/// Returns the parent and fork point in a branch's metadata.
 fn fork_of(metadata: &str) -> Option<(BranchId, u64)> {
     let parent: String = serde_json::from_str(member(metadata, "parent_branch_id")?).ok()?;
     Some((BranchId::parse(&parent).ok()?, member(metadata, "forked_at_ord")?.parse().ok()?))
@@ -302,7 +302,7 @@ fn session_of(source: SessionSource, pool: &ProgressionId) -> Result<SessionRow,
 }
 
 fn message_of(id: &MessageId, source: MessageSource) -> Result<MappedMessage, String> {
-    let content = source.content.ok_or_else(|| "it says nothing".to_owned())?;
+    let content = source.content.ok_or_else(|| "it has no content".to_owned())?;
     let seen = seen_in(&content).map_err(|fault| format!("{fault:?}"))?;
     let compactable = seen.compactable && source.role != "user";
     let row = MessageRow {
@@ -330,8 +330,8 @@ fn status_of(source: StatusSource, session: &SessionId) -> Result<StatusTransiti
     })
 }
 
-/// Gives out every session of a lionagi store, in the order in which they were made. The file is not changed: what a crash
-/// left beside it is taken in in a copy, in a folder below `aside` that is gone afterwards.
+/// Passes on every session of a lionagi store, in the order of creation. The file is not changed: a write-ahead log
+/// that a crash left is applied to a copy, in a folder below `aside` that is removed afterwards.
 pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
     let source = Foreign::open(path, aside)?;
     for session in sessions(&source, path)? {
@@ -355,7 +355,7 @@ pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()
     Ok(())
 }
 
-/// The ids of a progression.
+/// Returns the ids of a progression.
 fn collection(path: &Path, text: Option<String>) -> Result<Vec<String>> {
     text.map_or_else(|| Ok(Vec::new()), |text| serde_json::from_str(&text).map_err(|error| bad(path, error)))
 }

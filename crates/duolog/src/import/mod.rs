@@ -1,8 +1,8 @@
-//! What other programs keep of conversations and runs, as rows of ours: pure functions from their rows, and readers
-//! that go through their files without changing anything.
+//! Importing conversations and runs of other programs: pure conversions of their rows, and readers that do not change
+//! their files.
 //!
-//! A session that was mapped is put into a home as a document ([`Mapped::document`]), and so all of it or nothing; so
-//! is a run with all that it has, and a chat ([`lastlight::import`]).
+//! A converted session is imported as a document ([`Mapped::document`]), so the import is atomic. A run with all of its
+//! parts is imported in one transaction, and so is a chat ([`lastlight::import`]).
 
 pub mod lastlight;
 pub mod lionagi;
@@ -20,40 +20,40 @@ use duolog_types::{MessageId, ProgressionId, Timestamp};
 use crate::error::{Error, Invalid, Result};
 use crate::sessions::write_mapped;
 
-/// A session of another program, as rows of ours. Its pool is the first progression.
+/// A session of another program, converted to rows. Its pool is the first progression.
 #[derive(Clone, Debug)]
 pub struct Mapped {
     /// The session.
     pub(crate) session: SessionRow,
-    /// How it came to stand as it does, the first first.
+    /// Its status changes, oldest first.
     pub(crate) statuses: Vec<StatusTransitionRow>,
-    /// Its progressions, each behind its parent.
+    /// Its progressions, each after its parent.
     pub(crate) progressions: Vec<ProgressionRow>,
     /// Its messages, each once, in the order of the pool.
     pub(crate) messages: Vec<MappedMessage>,
-    /// What the progressions hold beside the pool, in order.
+    /// The entries of the other progressions, in order.
     pub items: Vec<MappedItem>,
-    /// Its branches, each behind the one that it was forked from.
+    /// Its branches, each after its parent.
     pub(crate) branches: Vec<BranchRow>,
-    /// What has no place here, and why.
+    /// What was not imported, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// A message, and what it was in the program that made it.
+/// A message with its class in the program that created it.
 #[derive(Clone, Debug)]
 pub(crate) struct MappedMessage {
-    /// The message, with what it says as text.
+    /// The message, with its content as text.
     pub(crate) row: MessageRow,
-    /// Its class.
+    /// The class.
     pub(crate) class: Option<String>,
 }
 
-/// A message at a place.
+/// An entry of a progression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedItem {
     /// The progression.
     pub progression: ProgressionId,
-    /// The place.
+    /// The ordinal.
     pub ord: u64,
     /// The message.
     pub message: MessageId,
@@ -70,7 +70,7 @@ impl Mapped {
         self.session.name.as_deref()
     }
 
-    /// Iterates over what its messages say, in the order of the pool.
+    /// Iterates over the contents of its messages, in the order of the pool.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().map(|message| match &message.row.content {
             Content::Text(text) => text.as_str(),
@@ -78,7 +78,7 @@ impl Mapped {
         })
     }
 
-    /// The session as a document, for [`crate::sessions::Sessions::import`].
+    /// Returns the session as a document, for [`crate::sessions::Sessions::import`].
     pub fn document(self) -> Result<Vec<u8>> {
         let mut document = Vec::new();
         write_mapped(self, &mut document)?;
@@ -86,19 +86,19 @@ impl Mapped {
     }
 }
 
-/// A source that cannot be what it should be.
+/// Returns the error for a source that cannot be imported.
 fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::Invalid(Invalid::Document { at: path.display().to_string(), why: why.to_string() })
 }
 
-/// An instant that is kept as seconds since 1970.
+/// Converts seconds since 1970 to a timestamp.
 fn from_seconds(seconds: f64) -> Timestamp {
-    // Out of range the nearest that there is.
+    // A value out of range becomes the nearest timestamp.
     #[allow(clippy::cast_possible_truncation)]
     Timestamp::from_micros((seconds * 1e6).round() as i64)
 }
 
-/// Metadata that says something: `null` is how some write that there is none.
+/// Returns metadata, unless it is `null`, which some programs write for an absent value.
 fn said(metadata: Option<String>) -> Option<String> {
     metadata.filter(|text| text.trim() != "null" && !text.trim().is_empty())
 }

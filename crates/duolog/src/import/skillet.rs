@@ -1,4 +1,4 @@
-//! Skillet: items by user and session name, in one table.
+//! Importing from Skillet: items by user and session name, in one table.
 
 use std::path::Path;
 
@@ -17,17 +17,18 @@ use crate::sessions::seen_in;
 /// A row of `session_items`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemSource {
-    /// Its number.
+    /// The number of the row.
     pub id: i64,
-    /// When it was made, in milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub created_at: i64,
-    /// What it says.
+    /// The content.
     pub item_json: String,
 }
 
-/// Maps one conversation; its items in the order in which Skillet gives them.
+/// Converts one conversation; its items are in the order of Skillet.
 ///
-/// Ids follow from user, name and the numbers of the rows: mapped again, they are the same.
+/// Ids are derived from the user, the name and the numbers of the rows, so that a repeated conversion gives the same
+/// ids.
 pub fn map(user: &str, name: &str, items: Vec<ItemSource>) -> Result<Mapped, String> {
     let hash = BlobId::of_bytes(format!("{user}\0{name}").as_bytes()).to_string();
     let stem = format!("skillet-{}", &hash[..32]);
@@ -90,8 +91,8 @@ pub fn map(user: &str, name: &str, items: Vec<ItemSource>) -> Result<Mapped, Str
     })
 }
 
-/// Gives out every conversation of a Skillet store, by user and name. The file is not changed: what a crash
-/// left beside it is taken in in a copy, in a folder below `aside` that is gone afterwards.
+/// Passes on every conversation of a Skillet store, by user and name. The file is not changed: a write-ahead log that a
+/// crash left is applied to a copy, in a folder below `aside` that is removed afterwards.
 pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
     let source = Foreign::open(path, aside)?;
     let mut names: Vec<(String, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The whole of what was cut in a line, by the name that the line has of it.
+//! Looking up the full text of a line that was shortened, by the reference in the line.
 
 use std::io::{ErrorKind, Read as _};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use duolog_log::{BlobId, Blobs, Disk, Error as LogError};
 use super::model::Full;
 use crate::error::Result;
 
-/// Finds the text that a line names, if it is the one that was put and not longer than `bytes_max`.
+/// Finds the text that a line refers to, if its hash matches and it is at most `bytes_max` bytes long.
 pub(super) fn find(disk: &Arc<dyn Disk>, reference: &str, bytes_max: usize) -> Result<Full> {
     let Ok(id) = BlobId::from_reference(reference) else { return Ok(Full::Elsewhere) };
     let blobs = Blobs::on(disk);
@@ -23,7 +23,7 @@ pub(super) fn find(disk: &Arc<dyn Disk>, reference: &str, bytes_max: usize) -> R
     };
     let mut bytes = Vec::new();
     match reader.read_to_end(&mut bytes) {
-        Ok(_) => Ok(String::from_utf8(bytes).map_or(Full::Damaged, Full::Whole)),
+        Ok(_) => Ok(String::from_utf8(bytes).map_or(Full::Damaged, Full::Found)),
         Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Full::Damaged),
         Err(error) => Err(LogError::io("read the blob", reference.as_ref())(error).into()),
     }

@@ -1,4 +1,4 @@
-//! A follower of one log.
+//! Following one log.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use duolog_types::Cursor;
 use crate::error::Result;
 use crate::store::Store;
 
-/// Follows one log: each line once, in order, as soon as it can no longer be taken back.
+/// Follows one log: delivers each line once, in order, as soon as it is stable.
 ///
-/// It owns a clone of its store, so it may live in a thread or a task of its own.
+/// It owns a clone of its store, so it may move to a thread or a task.
 pub struct Follow {
     follow: duolog_join::Follow,
     /// Keeps the store open.
@@ -23,14 +23,14 @@ impl Follow {
         Self { follow, _store: store.clone() }
     }
 
-    /// Sets how often the log is looked at where the system reports no change.
+    /// Sets how often the log is polled if the system reports no changes.
     #[must_use]
     pub fn at_pace(mut self, pace: Pace) -> Self {
         self.follow = self.follow.at_pace(pace);
         self
     }
 
-    /// Returns the bell that ends [`Follow::wait`] early; for another thread that wants this one to look, or to stop.
+    /// Returns the bell that ends [`Follow::wait`] early. Another thread rings it to make this one poll or stop.
     pub fn bell(&self) -> Bell {
         self.follow.bell()
     }
@@ -40,7 +40,7 @@ impl Follow {
         self.follow.cursor()
     }
 
-    /// Delivers what is new and stable.
+    /// Delivers the lines that are new and stable.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Follow {
         Ok(self.follow.poll(each)?)
     }
 
-    /// Waits until the log may have changed, or the bell rings, at most `timeout`.
+    /// Waits until the log may have changed, the bell rings, or `timeout` has passed.
     pub fn wait(&mut self, timeout: Duration) {
         self.follow.wait(timeout);
     }

@@ -1,4 +1,4 @@
-//! A log that no store owns: read as it stands, never locked, mended or written beside.
+//! A log that no store owns. It is only read: never locked, repaired or written.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,11 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Opens a file to read what it holds now; what is appended meanwhile is not seen.
+    /// Opens a file. Bytes that are appended later are not read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be opened.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self> {
         let failed = |call| LogError::io(call, path);
         let real = path.canonicalize().map_err(failed("find"))?;
@@ -36,7 +40,7 @@ impl Foreign {
         Ok(Self { whole: reader.last_line_end(end)?, reader, end, line_bytes_max: limits.line_bytes_max })
     }
 
-    /// The last line, where nobody ended it.
+    /// Returns the last line if it has no newline.
     fn unended(&self, start: Position) -> Result<Option<Vec<u8>>> {
         let length = self.end.0.saturating_sub(start.0);
         if length == 0 || length > self.line_bytes_max as u64 {
@@ -63,7 +67,7 @@ impl Replayable for Foreign {
         };
         let mut lines = self.reader.lines(start, self.end.max(start), self.line_bytes_max)?;
         while let Some(item) = lines.next()? {
-            // What is not quite JSON is for the reader to make sense of: nothing that stands there is hidden.
+            // Lines that are not quite JSON are given to the reader too, so that no content is hidden.
             let entry = match item {
                 Item::Line(line) => Entry::Line(line),
                 long @ Item::TooLong { .. } => Entry::of(long, self.line_bytes_max),

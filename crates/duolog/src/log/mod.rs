@@ -1,5 +1,4 @@
-//! The log of one session: appending, recording, reading, replaying, following, verifying, repairing. And all of them at
-//! once, as a stream.
+//! The log of one session: append, record, read, replay, follow, verify and repair. All logs of a home are one stream.
 
 mod blob;
 mod follow;
@@ -39,7 +38,7 @@ pub use stream::{Notice, Source, Stream, Streamed};
 use crate::error::Result;
 use crate::store::Store;
 
-/// The log of one session.
+/// The handle for the log of one session.
 #[derive(Clone)]
 pub struct Log {
     pub(crate) store: Store,
@@ -47,12 +46,22 @@ pub struct Log {
 }
 
 impl Log {
-    /// Appends a batch: all of its lines, in one piece, or none. Returns once it is as durable as asked.
+    /// Appends a batch: all of its lines in one piece, or none. Returns when the batch is as durable as requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session does not exist, the log is closed to appends, or the lines cannot be written. An
+    /// error of the kind [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) means that the lines may have been appended.
     pub fn append(&self, batch: &Batch, durability: Durability) -> Result<Committed> {
         self.append_with(batch, &AppendOptions { durability, ..AppendOptions::default() })
     }
 
-    /// Appends a batch only if the log ends at a position, or only once under an operation id.
+    /// Appends a batch with options: only if the log ends at a position, or only once under an operation id.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Self::append`]. Returns an error of the kind [`ErrorKind::Stale`](crate::ErrorKind::Stale) if
+    /// the log does not end at that position.
     pub fn append_with(&self, batch: &Batch, options: &AppendOptions) -> Result<Committed> {
         let join = &self.store.join;
         let how = Append { durability: options.durability, if_position: options.if_position };
@@ -62,30 +71,31 @@ impl Log {
         })
     }
 
-    /// The position after the last whole line.
+    /// Returns the position after the last complete line.
     pub fn end(&self) -> Result<Position> {
         Ok(self.store.join.read_log(&self.session)?.end)
     }
 
-    /// What the log lacks of what was recorded of it; `None` if it is complete.
+    /// Returns the recorded bytes that the log lacks; `None` if it is complete.
     pub fn loss(&self) -> Result<Option<Loss>> {
         Ok(self.store.join.read_log(&self.session)?.loss)
     }
 
-    /// What the log lost before, as recorded; `None` if nothing, or if the log was deleted since.
+    /// Returns the loss that is on record for the log; `None` if there was none, or if the log was deleted since.
     pub fn recorded_loss(&self) -> Result<Option<RecordedLoss>> {
         Ok(self.store.join.read_log(&self.session)?.recorded_loss)
     }
 
-    /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
+    /// Passes entries to `each` in order until it returns [`ControlFlow::Break`]. Returns the position after the last
+    /// entry.
     ///
-    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows: what is
-    /// not UTF-8, holds a NUL or has no braces around it. Only [`Self::verify`] parses lines. A log that lacks recorded
-    /// bytes, or lost some before, says so first.
+    /// Memory is bounded by the longest line. A line that is not UTF-8, contains a NUL or is not enclosed in braces is
+    /// passed as [`Entry::Damaged`]; the lines after it follow. Only [`Self::verify`] parses lines. If the log lacks
+    /// recorded bytes, or lost some before, that is the first entry.
     pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
         let mut stopped = None;
         let end = self.read_blocks(from, |block| match block {
-            Entries::One(entry) => each(entry),
+            Entries::Single(entry) => each(entry),
             Entries::Lines { start, bytes, .. } => {
                 stopped =
                     split_lines(start, bytes).find(|line| each(Entry::Line(*line)).is_break()).map(|line| line.end);
@@ -95,7 +105,7 @@ impl Log {
         Ok(stopped.unwrap_or(end))
     }
 
-    /// Gives out what [`Self::read`] does, with undamaged lines in blocks as they were read: for copying them.
+    /// Reads the same entries as [`Self::read`], but passes undamaged lines in blocks. Use it to copy lines.
     pub fn read_blocks(
         &self,
         from: ReadFrom,
@@ -104,7 +114,7 @@ impl Log {
         let ReadLog { reader, end, loss, recorded_loss } = self.store.join.read_log(&self.session)?;
         let losses = loss.map(Entry::Lost).into_iter().chain(recorded_loss.map(Entry::LostEarlier));
         for loss in losses {
-            if each(Entries::One(loss)).is_break() {
+            if each(Entries::Single(loss)).is_break() {
                 return Ok(end);
             }
         }
@@ -115,14 +125,14 @@ impl Log {
             ReadFrom::Last(count) => reader.start_of_last(count, end)?,
         };
         let line_bytes_max = self.store.join.limits().line_bytes_max;
-        // A position behind the end is the caller's mistake; the reader says so.
+        // A position after the end is an error of the caller, which the reader reports.
         let mut lines = reader.lines(start, end.max(start), line_bytes_max)?;
         while let Some(block) = lines.block()? {
             let (start, bytes) = match block {
                 Block::Lines { start, bytes } => (start, bytes),
                 Block::TooLong { start, end } => {
                     let entry = Entry::of(Item::TooLong { start, end }, line_bytes_max);
-                    if each(Entries::One(entry)).is_break() {
+                    if each(Entries::Single(entry)).is_break() {
                         return Ok(end);
                     }
                     continue;
@@ -135,7 +145,7 @@ impl Log {
                 continue;
             }
             for line in split_lines(start, bytes) {
-                if each(Entries::One(Entry::of(Item::Line(line), line_bytes_max))).is_break() {
+                if each(Entries::Single(Entry::of(Item::Line(line), line_bytes_max))).is_break() {
                     return Ok(line.end);
                 }
             }
@@ -143,7 +153,7 @@ impl Log {
         Ok(lines.position())
     }
 
-    /// The last lines, oldest first, as they stand; for logs whose lines fit in memory that often.
+    /// Returns the last `count` lines, oldest first. They are all held in memory.
     pub fn last(&self, count: u64) -> Result<Vec<Vec<u8>>> {
         let mut lines = Vec::new();
         self.read(ReadFrom::Last(count), |entry| {
@@ -155,23 +165,23 @@ impl Log {
         Ok(lines)
     }
 
-    /// The whole of a text that was shortened in its line, by what the line calls it: `blob:<sha256>`.
+    /// Returns the full text of a line that was shortened, by the reference in the line: `blob:<sha256>`.
     pub fn full(&self, reference: &str) -> Result<Full> {
         self.store.join.state().check()?;
         blob::find(self.store.join.disk(), reference, self.store.join.limits().line_bytes_max)
     }
 
-    /// Follows the log from a cursor, or from its first line.
+    /// Follows the log from a cursor, or from the first line.
     pub fn follow(&self, from: Option<Cursor>) -> Result<Follow> {
         Ok(Follow::new(&self.store, self.store.join.follow(&self.session, from)?))
     }
 
-    /// Checks every line and every seal; `each` is told how much is done, of how much.
+    /// Checks every line and every seal. `each` is called with the bytes checked and the total.
     pub fn verify(&self, each: impl FnMut(u64, u64)) -> Result<Verified> {
         Ok(self.store.join.verify(&self.session, each)?)
     }
 
-    /// Mends what can be mended, and says what was done.
+    /// Repairs the log and returns the repairs that were made.
     pub fn repair(&self) -> Result<Repaired> {
         let repaired = self.store.join.repair_once(self.store.request_key()?.as_ref(), &self.session)?;
         self.store.end_request();
@@ -186,7 +196,7 @@ impl Replayable for Log {
 }
 
 impl<'b> Entry<'b> {
-    /// Looks whether an item of the log is a line that anyone can read. Followers give out items.
+    /// Returns the entry for an item of a follower: a line, or damaged bytes if it cannot be read.
     pub fn of(item: Item<'b>, line_bytes_max: usize) -> Self {
         match item {
             Item::Line(line) => match check_outline(line.bytes, line_bytes_max) {
@@ -202,7 +212,7 @@ impl<'b> Entry<'b> {
 }
 
 impl AppendOptions {
-    /// The same under an operation id.
+    /// Sets the operation id, so that a retry appends nothing.
     #[must_use]
     pub fn once(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);

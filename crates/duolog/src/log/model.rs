@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use std::fmt;
 
@@ -13,52 +13,52 @@ use duolog_types::{Cursor, Durability, OperationId, Position, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How to append.
+/// Options of an append.
 #[derive(Clone, Debug, Default)]
 pub struct AppendOptions {
-    /// What the batch survives once it is acknowledged.
+    /// The durability of the batch when it is acknowledged.
     pub durability: Durability,
-    /// Append only if the log ends here.
+    /// Append only if the log ends at this position.
     pub if_position: Option<Position>,
-    /// Append only once under this id, however often it is asked.
+    /// Append only once under this id, even if the request is repeated.
     pub operation: Option<OperationId>,
 }
 
-/// Where to begin reading.
+/// The position to start reading from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFrom {
     /// At the first line.
     Start,
     /// At a position, which must be the start of a line.
     Position(Position),
-    /// So many lines before the end.
+    /// This number of lines before the end.
     Last(u64),
 }
 
-/// What stands at a place in a log.
+/// An entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<'b> {
     /// A line.
     Line(Line<'b>),
-    /// Bytes that are not a line anyone can read.
+    /// Bytes that cannot be read as a line.
     Damaged {
-        /// Where they begin.
+        /// The position of the first byte.
         start: Position,
-        /// Where they end.
+        /// The position after the last byte.
         end: Position,
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
-    /// The log lacks bytes that were recorded of it. It is given out before the lines that are there.
+    /// The log lacks recorded bytes. This comes before the lines.
     Lost(Loss),
-    /// The log lost bytes before, and that is on record. It is given out before the lines that are there.
+    /// The log lost bytes before, and the loss is on record. This comes before the lines.
     LostEarlier(RecordedLoss),
 }
 
-/// Entries of a log that are given out at once.
+/// Entries of a log that are passed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entries<'b> {
-    /// Lines that follow each other, none of them damaged.
+    /// Consecutive lines without damage.
     Lines {
         /// The position of the first byte.
         start: Position,
@@ -68,61 +68,61 @@ pub enum Entries<'b> {
         count: u64,
     },
     /// A single entry.
-    One(Entry<'b>),
+    Single(Entry<'b>),
 }
 
-/// How much of a conversation is told.
+/// The detail of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayDetail {
-    /// What was asked, the last answer, how it ended, and what failed.
+    /// The prompts, the last answer of each turn, the results and the failures.
     Conversation,
-    /// The same as it happens, so every answer: nobody knows yet which is the last.
+    /// The same as `Conversation`, but with every answer, because the last one is not known yet.
     Live,
     /// Every item.
-    Every,
+    All,
 }
 
-/// A piece of a conversation.
+/// An event of a replay.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplayEvent<'a> {
-    /// Something happened.
+    /// An item of the conversation.
     Item {
-        /// What.
+        /// The item.
         item: &'a TimelineItem,
-        /// Its turn; none before the first.
+        /// Its turn; `None` before the first turn.
         turn: Option<TurnAt>,
-        /// What the turn took, where it is a result that says so.
+        /// The totals of the turn, if the item is a result that reports them.
         ending: Option<Ending>,
-        /// It is a result that repeats the answer before it.
+        /// True if the item is a result that repeats the answer before it.
         repeats: bool,
     },
-    /// A turn came to its end, or the next one began.
+    /// The end of a turn: it has a result, or the next turn began.
     TurnEnd(TurnEnd),
 }
 
-/// Which turn something stands in.
+/// The turn of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnAt {
-    /// The line that began it.
+    /// The position of the line that began the turn.
     pub start: Position,
-    /// Its number, from 1; none where it is not known how many came before.
+    /// The number of the turn, from 1; `None` if the number of earlier turns is unknown.
     pub number: Option<u64>,
-    /// When it began.
+    /// The time at which it began.
     pub started_at: Option<Timestamp>,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnEnd {
     /// The turn.
     pub turn: Turn,
-    /// It has no end, and in its dialect it should.
+    /// True if the turn has no result although its dialect has one.
     pub is_cut: bool,
-    /// No other turn follows, so that it may still go on.
+    /// True if no other turn follows, so that the turn may continue.
     pub is_last: bool,
-    /// How many of its items were not told.
+    /// The number of its items that were left out.
     pub left_out: u64,
-    /// How many of those only say that something is under way.
+    /// The number of left out items that only report progress.
     pub progress: u64,
 }
 
@@ -132,16 +132,16 @@ impl TurnEnd {
     }
 }
 
-/// What a turn took, as its result says.
+/// The totals of a turn, as its result reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// How often the model answered.
+    /// The number of responses of the model.
     pub responses: Option<u64>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Its tokens.
+    /// The tokens.
     pub tokens: Tokens,
-    /// Its cost, where one is told.
+    /// The cost, if it is reported.
     pub cost: Option<Money>,
 }
 
@@ -154,7 +154,7 @@ struct Counts<'l> {
 }
 
 impl Ending {
-    /// What a line says of a turn's end; a member that is no number is as good as absent.
+    /// Parses the totals in a result line. A member that is not a number counts as absent.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let Some(UsageFact::Ending { tokens, cost, .. }) = fact(text) else { return None };
@@ -169,40 +169,40 @@ impl Ending {
     }
 }
 
-/// The whole of a text that was shortened in its line.
+/// The full text of a line that was shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Here it is, and it is what was put.
-    Whole(String),
-    /// It is not there.
+    /// The text; its hash matches.
+    Found(String),
+    /// The blob does not exist.
     Missing,
-    /// Something else is there.
+    /// The blob's content does not match its hash.
     Damaged,
-    /// It is too large to be shown: so many bytes.
+    /// The text is too large to be shown: this number of bytes.
     TooLarge(u64),
-    /// What names it is no name of ours.
+    /// The reference is not one of Duolog's.
     Elsewhere,
 }
 
-/// What is written for what a runtime says.
+/// The format in which a recording writes the events of a runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordFormat {
-    /// Its events as envelopes.
+    /// Events as envelopes.
     #[default]
     Envelope,
-    /// Its lines as they are; they should be in the turns dialect.
+    /// The lines unchanged; they should be in the turns dialect.
     Turns,
-    /// Its lines as they are; they should be in the transcript dialect.
+    /// The lines unchanged; they should be in the transcript dialect.
     Transcript,
-    /// Its lines as they are.
+    /// The lines unchanged.
     Raw,
 }
 
 impl RecordFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Envelope, Self::Turns, Self::Transcript, Self::Raw];
 
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -212,7 +212,7 @@ impl RecordFormat {
         }
     }
 
-    /// The dialect that its lines are in.
+    /// Returns the dialect of its lines; `None` if it prescribes none.
     pub const fn dialect(self) -> Option<Dialect> {
         match self {
             Self::Envelope => Some(Dialect::Envelope),
@@ -223,31 +223,31 @@ impl RecordFormat {
     }
 }
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
-    /// What lines survive once they are flushed.
+    /// The durability of lines when they are flushed.
     pub durability: Durability,
-    /// What is written.
+    /// The format that is written.
     pub form: RecordFormat,
-    /// What the agent is asked; it becomes the first line of the turn, unless it is there already.
+    /// The prompt. It becomes the first line of the turn, unless the log has it already.
     pub prompt: Option<String>,
-    /// The model, where it is known better than the runtime tells.
+    /// The model, if the caller knows it better than the runtime reports it.
     pub model: Option<String>,
-    /// Whether thinking is kept.
+    /// True to keep thinking.
     pub keep_thinking: bool,
     /// Records each event only once under this id: event N of the input is the operation `ID/N`.
     pub operation: Option<OperationId>,
 }
 
-/// A line of the input that no log takes as it is.
+/// A line of the input that cannot be appended unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadEvent {
     /// Its number in the input, from 1.
     pub number: u64,
-    /// What is wrong with it.
+    /// The reason.
     pub fault: LineFault,
-    /// It was kept as a remark.
+    /// True if it was kept as a remark.
     pub is_kept: bool,
 }
 
@@ -259,23 +259,23 @@ impl fmt::Display for BadEvent {
     }
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// How many lines the runtime said.
+    /// The number of input lines.
     pub events: u64,
-    /// How many lines were appended.
+    /// The number of lines that were appended.
     pub lines: u64,
-    /// How many texts were kept whole beside the log.
+    /// The number of texts that were stored in full as blobs.
     pub blobs: u64,
-    /// How many of the lines are not in the dialect that was named. They were kept.
+    /// The number of lines that are not in the given dialect. They were kept.
     pub others: u64,
-    /// How many lines nobody understands. They were kept.
+    /// The number of lines that are in no known dialect. They were kept.
     pub unknown: u64,
-    /// How many lines no log takes as they are; they were kept as remarks.
+    /// The number of lines that cannot be appended unchanged and were kept as remarks.
     pub remarks: u64,
-    /// How many lines no log takes and were not kept, because they are too long.
+    /// The number of lines that were not kept because they are too long.
     pub refused: u64,
-    /// The end of the log after the last of them.
+    /// The end of the log after the last recorded line.
     pub cursor: Option<Cursor>,
 }

@@ -1,8 +1,8 @@
-//! Recording: what a runtime says, made into lines and appended as it comes.
+//! Recording the output of a runtime: events become lines and are appended as they arrive.
 //!
-//! Lines collect until [`Recording::flush`]; whoever reads events from a pipe flushes before waiting for more, so that
-//! what was said before a silence stands in the log. A blob is durable before the line that names it, and held until
-//! that stands, so that nobody takes it away in between.
+//! Lines are collected until [`Recording::flush`]. A caller that reads events from a pipe flushes before it waits for
+//! more, so that the log is complete during a pause. A blob is durable before the line that refers to it, and held
+//! until that line is appended, so that it is not pruned in between.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ use super::Log;
 use super::model::{BadEvent, RecordFormat, RecordOptions, Recorded};
 use crate::error::{Error, Invalid, Result};
 
-/// What some programs put before their first line.
+/// The byte order mark that some programs write before their first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// The bytes that collect before they are appended without being asked to.
+/// The number of collected bytes that triggers an append.
 const BATCH_BYTES: usize = 1 << 20;
-/// The lines before the end among which a turn without a result is looked for.
+/// The number of lines before the end that are searched for a turn without a result.
 const TAIL_LINES_MAX: u32 = 10_000;
 /// The bytes of those lines.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 
-/// A recording in progress. What was not flushed goes with it.
+/// A recording in progress. Dropping it discards the lines that were not flushed.
 pub struct Recording {
     log: Log,
     durability: Durability,
     form: Form,
     sink: Waiting,
     recorded: Recorded,
-    /// Each event is an operation of its own below this id.
+    /// The prefix of the operation ids of the events.
     operation: Option<OperationId>,
 }
 
@@ -43,10 +43,10 @@ enum Form {
     Lines(RecordFormat),
 }
 
-/// Lines that wait for their append.
+/// Lines that are waiting for their append.
 struct Waiting {
     blobs: Blobs,
-    /// Where a line names a blob.
+    /// Set if a line refers to a blob.
     hold: Option<Hold>,
     busy_timeout: Duration,
     batch: Batch,
@@ -68,13 +68,13 @@ impl Sink for Waiting {
             self.hold = Some(self.blobs.hold(self.busy_timeout)?);
         }
         self.kept += 1;
-        // Before the line that names it, and as durable as that may become.
+        // Before the line that refers to it, and as durable as that line may become.
         Ok(self.blobs.put(&mut whole.as_bytes(), Durability::Power)?.reference())
     }
 }
 
 impl Log {
-    /// Begins to record. Where the log ends with a prompt that has no result yet, that prompt is not written again.
+    /// Starts a recording. If the log ends with a prompt that has no result yet, that prompt is not written again.
     pub fn record(&self, options: RecordOptions) -> Result<Recording> {
         let join = &self.store.join;
         let form = match options.form {
@@ -101,10 +101,10 @@ impl Log {
         Ok(Recording { log: self.clone(), durability, form, sink, recorded: Recorded::default(), operation })
     }
 
-    /// What a recorder must know of the log: the turn that has no result, looked for from the end.
+    /// Returns what a recorder must know of the log: the last turn, if it has no result.
     fn known(&self) -> Result<Known> {
         let mut known = Known::default();
-        // A log that lacks lines is refused by the first append.
+        // The first append refuses a log that lacks lines.
         let ReadLog { reader, end, .. } = self.store.join.read_log(&self.session)?;
         let Some(reader) = reader else { return Ok(known) };
         let mut back = reader.back(end, self.store.join.limits().line_bytes_max)?;
@@ -121,9 +121,10 @@ impl Log {
 }
 
 impl Recording {
-    /// Takes what the runtime said, one line of it. Says nothing of durability before [`Recording::flush`].
+    /// Takes one line of the runtime's output. The line is durable after [`Recording::flush`].
     ///
-    /// A line that no log takes ends nothing: it is kept as a remark if it fits, and returned either way.
+    /// A line that cannot be appended does not end the recording: it is kept as a remark if it fits, and returned in
+    /// any case.
     pub fn event(&mut self, line: &[u8]) -> Result<Option<BadEvent>> {
         self.recorded.events += 1;
         let line = if self.recorded.events == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
@@ -153,21 +154,21 @@ impl Recording {
         Ok(bad)
     }
 
-    /// Counts a line that is over the limit and was read past.
+    /// Counts a line that is over the limit and was skipped by the caller.
     pub fn too_long(&mut self, bytes: usize, max: usize) -> BadEvent {
         self.recorded.events += 1;
         self.recorded.refused += 1;
         BadEvent { number: self.recorded.events, fault: LineFault::TooLong { bytes, max }, is_kept: false }
     }
 
-    /// Keeps a line that no log takes as a remark, unless it is too long for one.
+    /// Keeps a line that cannot be appended as a remark, unless it is too long for one.
     fn bad_event(&mut self, line: &[u8], fault: LineFault) -> Result<BadEvent> {
         let kept = remark(line, self.log.store.join.clock().now(), &mut self.sink)?;
         *(if kept { &mut self.recorded.remarks } else { &mut self.recorded.refused }) += 1;
         Ok(BadEvent { number: self.recorded.events, fault, is_kept: kept })
     }
 
-    /// Appends what was taken. Once it returns, that is as durable as was asked for.
+    /// Appends the collected lines. They are as durable as requested when this returns.
     pub fn flush(&mut self) -> Result<()> {
         if self.sink.batch.is_empty() {
             return Ok(());
@@ -177,7 +178,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Appends what an event came to, unless it was appended before under the id of this event.
+    /// Appends the lines of one event, unless they were appended before under the id of this event.
     fn flush_once(&mut self, event_id: &str, event: &[u8]) -> Result<()> {
         let Some(operation) = self.operation.as_ref().filter(|_| !self.sink.batch.is_empty()) else { return Ok(()) };
         let operation = OperationId::parse(&format!("{operation}/{event_id}")).map_err(|bad| {
@@ -187,7 +188,7 @@ impl Recording {
         match join.append_event_once(&self.log.session, &operation, event, &self.sink.batch, &how) {
             Ok(committed) => self.note(&committed),
             Err(error) => {
-                // Appended by a later flush, they would belong to no operation.
+                // A later flush would append them without an operation id.
                 self.sink.batch.clear();
                 return Err(error.into());
             }
@@ -202,17 +203,17 @@ impl Recording {
         (self.recorded.lines, self.recorded.blobs) = (self.sink.lines, self.sink.kept);
     }
 
-    /// What was recorded so far, as far as it stands in the log.
+    /// Returns the totals of the lines that are in the log so far.
     pub const fn so_far(&self) -> &Recorded {
         &self.recorded
     }
 
-    /// Ends the recording. A turn that came to its end gets its result; one that was cut off gets none.
+    /// Ends the recording. A turn that ended gets its result; a turn that was cut off gets none.
     pub fn finish(mut self) -> Result<Recorded> {
         if let Form::Events(recorder) = &mut self.form {
             recorder.finish(&mut self.sink).map_err(unwrapped)?;
         }
-        // A retry may have more input, and another end.
+        // A retry may have more input and another end.
         self.flush_once(&format!("end-{}", self.recorded.events), b"end")?;
         self.flush()?;
         if self.recorded.cursor.is_none() {
@@ -223,7 +224,7 @@ impl Recording {
     }
 }
 
-/// Keeps a line as it is; says whether it is in another dialect than was asked for.
+/// Keeps a line unchanged. Returns true if it is in another dialect than requested.
 fn keep(form: RecordFormat, line: &[u8], sink: &mut Waiting) -> Result<bool> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Ok(false);
@@ -233,7 +234,7 @@ fn keep(form: RecordFormat, line: &[u8], sink: &mut Waiting) -> Result<bool> {
     Ok(form.dialect().is_some_and(|dialect| detect::of_line(&String::from_utf8_lossy(line)) != Some(dialect)))
 }
 
-/// Keeps a line that is no JSON object as a remark; false if it does not fit into a line.
+/// Keeps a line that is not a JSON object as a remark. Returns false if it does not fit into a line.
 fn remark(line: &[u8], at: Timestamp, sink: &mut Waiting) -> Result<bool> {
     let mut text = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {

@@ -1,6 +1,6 @@
-//! From the lines of a log to a conversation, turn by turn, live or in replay.
+//! Replaying the lines of a log as a conversation, turn by turn, finished or live.
 //!
-//! Memory is what one line holds, and one answer that may turn out to be the last of its turn.
+//! Memory is bounded by one line and one answer that may be the last of its turn.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,41 +16,41 @@ use super::model::{Ending, Entry, ReadFrom, ReplayDetail, ReplayEvent, TurnAt, T
 use super::rules;
 use crate::error::Result;
 
-/// The lines for each turn among which the last turns are looked for first; where they hold too few, four times as
-/// many are looked at, so that the whole costs no more than a few times what is found.
+/// The number of lines per turn in which the last turns are searched first. If they contain too few turns, four times
+/// as many lines are read, so the total stays within a small factor of the result.
 const LINES_A_TURN: u64 = 32;
 
-/// Tells the lines of a log as a conversation.
+/// Replays the lines of a log as a conversation.
 #[derive(Debug)]
 pub struct Replay {
     view: ReplayDetail,
-    /// None as long as no line told.
+    /// `None` until a line determines it.
     dialect: Option<Dialect>,
-    /// Looks at the first lines, where it was not said what they are in.
+    /// Examines the first lines, if no dialect was given.
     detector: Option<Detector>,
     interpreter: Interpreter,
     turns: TurnFold,
-    /// How many turns began; none where it is not known how many came before.
+    /// The number of turns so far; `None` if the number of earlier turns is unknown.
     number: Option<u64>,
     items: Vec<TimelineItem>,
-    /// The last answer so far, where only the last one is told.
+    /// The last answer so far, if only the last one is delivered.
     answer: Option<TimelineItem>,
-    /// What the last answer was, to know it again in a result.
+    /// The hash of the last answer, to recognise it in a result.
     said: Option<u64>,
-    /// What was left out of the turn so far.
+    /// The number of items of the turn that were left out so far.
     left_out: u64,
-    /// What of it only says that something is under way.
+    /// The number of those that only report progress.
     progress: u64,
 }
 
 impl Replay {
-    /// A replay of a log that is mostly in `dialect`; where that is not known, its lines tell.
+    /// Returns a replay of a log that is mostly in `dialect`; if that is `None`, the first lines determine it.
     pub fn new(dialect: Option<Dialect>, view: ReplayDetail) -> Self {
         Self {
             view,
             dialect,
             detector: dialect.is_none().then(Detector::default),
-            // What no line tells is read as well in one dialect as in another.
+            // Until a line determines the dialect, any dialect reads the lines equally well.
             interpreter: Interpreter::new(dialect.unwrap_or(Dialect::Envelope)),
             turns: TurnFold::default(),
             number: Some(0),
@@ -62,14 +62,14 @@ impl Replay {
         }
     }
 
-    /// The same for one that does not begin with the first line of its log: turns have no numbers.
+    /// Declares that the first line is not the first line of the log: turns have no numbers.
     #[must_use]
     pub fn from_within(mut self) -> Self {
         self.number = None;
         self
     }
 
-    /// Takes the next line and tells what it adds.
+    /// Takes the next line and passes on the events that it adds.
     pub fn line<E>(
         &mut self,
         line: &Line<'_>,
@@ -83,7 +83,7 @@ impl Replay {
         told
     }
 
-    /// Tells what is left where the log ends: an answer that nothing followed, and a turn that may still go on.
+    /// Passes on the remaining events at the end of the log: a last answer, and a turn that may continue.
     pub fn finish<E>(
         &mut self,
         tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
@@ -132,12 +132,12 @@ impl Replay {
             (self.left_out, self.progress) = (self.left_out + 1, self.progress + 1);
             return Ok(());
         }
-        if self.view != ReplayDetail::Every && !rules::is_conversation(&item) {
+        if self.view != ReplayDetail::All && !rules::is_conversation(&item) {
             self.left_out += 1;
             return Ok(());
         }
         if self.view == ReplayDetail::Conversation {
-            // Several agents may speak in one turn: the last word of each is told.
+            // Several agents may speak in one turn: the last answer of each is delivered.
             if item.kind == ItemKind::Assistant && self.answer.as_ref().is_some_and(|last| last.author == item.author) {
                 self.answer = None;
                 self.left_out += 1;
@@ -152,7 +152,7 @@ impl Replay {
         tell(ReplayEvent::Item { item: &item, turn: self.turn(), ending, repeats })
     }
 
-    /// Tells the answer that was held back.
+    /// Passes on the answer that was held back.
     fn tell_answer<E>(
         &mut self,
         tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
@@ -185,12 +185,13 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// What has lines that can be told as a conversation.
+/// A source of lines that can be replayed as a conversation.
 pub trait Replayable {
-    /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
+    /// Passes entries to `each` in order until it returns [`ControlFlow::Break`]. Returns the position after the last
+    /// entry.
     fn entries(&self, from: ReadFrom, each: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position>;
 
-    /// What most of the first lines are in; none if no line is in any dialect.
+    /// Returns the dialect of most of the first lines; `None` if no line is in a known dialect.
     fn dialect(&self) -> Result<Option<Dialect>> {
         let mut detector = Detector::default();
         self.entries(ReadFrom::Start, &mut |entry| {
@@ -202,7 +203,7 @@ pub trait Replayable {
         Ok(detector.dialect())
     }
 
-    /// Where the last `count` turns begin, or the log where it has fewer. Only the end of the log is read.
+    /// Returns the start of the last `count` turns, or of the log if it has fewer. Reads only the end of the log.
     fn start_of_turns(&self, count: usize, dialect: Dialect) -> Result<ReadFrom> {
         let mut lines = LINES_A_TURN.saturating_mul((count as u64).saturating_add(1));
         loop {
@@ -215,7 +216,7 @@ pub trait Replayable {
                     interpreter.bytes(line.start, line.bytes, &mut items);
                     let opened = items.iter().filter(|item| item.boundary == Boundary::Opens);
                     starts.extend(opened.map(|item| item.position));
-                    // One more than asked for: the first one may be a second telling of what stands before the window.
+                    // One more than requested: the first one may repeat a prompt from before the window.
                     while starts.len() > count.saturating_add(1) {
                         starts.pop_front();
                     }

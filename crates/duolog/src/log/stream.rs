@@ -1,8 +1,8 @@
-//! Every log under a directory, told as conversations: what is there, oldest first, and then what comes.
+//! Every log under a directory as conversations: the existing lines, oldest first, then new lines.
 //!
-//! The logs of a home are told with the names of their sessions; those of others need no home, and nothing of them is
-//! changed. Memory does not grow with the number of logs, but for where each stands: of most nothing else is known, and
-//! one that speaks again after a while is understood from the line at hand on.
+//! The logs of a home have the names of their sessions. The logs of other programs need no home and are only read. For
+//! most logs only the position is kept in memory. A log that continues after a long pause is interpreted from its next
+//! line on.
 
 mod known;
 
@@ -22,100 +22,100 @@ use super::replay::Replay;
 use crate::error::{ErrorKind, Result};
 use crate::store::Store;
 
-use known::{Known, Voice};
+use known::{FollowedLog, RecentLogs};
 
-/// The directory of a home's logs, beneath its state.
+/// The directory of a home's logs, below its state directory.
 const LOGS: &str = "sessions";
-/// How long a writer of ours is waited for: it holds up its own log and no other, and is looked for again soon.
+/// How long to wait for a writer of this home. A busy log delays no other log and is read again soon.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Where a piece of a stream comes from.
+/// The source of a part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The log, from the directory that is followed.
+    /// The path of the log, relative to the directory that is followed.
     pub path: PathBuf,
-    /// The session whose log it is, where the home has one.
+    /// The session of the log, if it is the log of a home.
     pub session: Option<SessionId>,
-    /// What people call the session.
+    /// The name of the session.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The user of the session.
     pub user_id: Option<String>,
 }
 
-/// A piece of a stream.
+/// A part of a stream.
 #[derive(Debug)]
 pub enum Streamed<'a> {
-    /// What a log tells.
-    Told {
-        /// Which.
+    /// An event of a log.
+    Event {
+        /// The log.
         source: &'a Source,
-        /// What.
-        told: ReplayEvent<'a>,
+        /// The event.
+        event: ReplayEvent<'a>,
     },
-    /// What one should know of a log, or of the directory where none is named.
+    /// A notice about a log, or about the directory.
     Notice {
-        /// Which.
+        /// The log; `None` if the notice is about the directory.
         source: Option<&'a Source>,
-        /// What.
+        /// The notice.
         notice: Notice,
     },
 }
 
-/// What one should know of a log.
+/// A notice about a log or about the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Bytes that are not a line anyone can read. What follows them is told.
+    /// Bytes that cannot be read as a line. The lines after them follow.
     Damaged {
-        /// Where they begin.
+        /// The position of the first byte.
         start: Position,
-        /// Where they end.
+        /// The position after the last byte.
         end: Position,
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
-    /// Lines that were told are no longer there. What stands behind `to` follows.
+    /// Lines that were delivered are no longer there. The lines after `to` follow.
     Reset {
-        /// The last position whose line still stands.
+        /// The end of the lines that are still there.
         to: Position,
-        /// What happened.
+        /// The reason.
         why: ResetReason,
     },
-    /// The log lacks bytes that were recorded of it. The lines that are there follow.
+    /// The log lacks recorded bytes. The lines that are there follow.
     Lost(Loss),
-    /// The log lost bytes before, and that is on record. The lines that are there follow.
+    /// The log lost bytes before, and the loss is on record. The lines that are there follow.
     LostEarlier(RecordedLoss),
-    /// The log is no longer there.
+    /// The log no longer exists.
     Gone,
-    /// It is not followed.
+    /// The log is not followed.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The directory is not there. It is waited for.
+    /// The directory does not exist. The stream waits for it.
     Missing,
 }
 
 /// Follows every log under a directory.
 pub struct Stream {
     follower: RootFollower,
-    teller: Teller,
-    /// What is to be told of logs that lack recorded bytes, by path, until it is told.
+    converter: Converter,
+    /// The notices about logs that lack recorded bytes, by path, until they are delivered.
     lost: Vec<(PathBuf, Notice)>,
 }
 
-/// Whose logs they are, and how they are told.
-struct Teller {
+/// Converts events of the directory into parts of the stream.
+struct Converter {
     store: Option<Store>,
     view: ReplayDetail,
     line_bytes_max: usize,
-    known: Known,
+    known: RecentLogs,
 }
 
-/// Who is told.
+/// Receives the parts of a stream.
 type Each<'e> = &'e mut dyn FnMut(Streamed<'_>);
 
 impl Stream {
-    /// The logs of a home, with the names of their sessions.
+    /// Returns the stream of a home's logs, with the names of their sessions.
     pub(crate) fn of_home(store: &Store, start: Start, view: ReplayDetail) -> Result<Self> {
         let options =
             RootOptions { start, writers: Writers::Ours { timeout: WRITER_TIMEOUT }, ..RootOptions::default() };
@@ -127,7 +127,7 @@ impl Stream {
         for (session, notice) in found.chain(earlier) {
             let path = match store.sessions().get(&session) {
                 Ok(session) => PathBuf::from(session.log_path),
-                // Deleted since.
+                // Deleted in the meantime.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -136,7 +136,11 @@ impl Stream {
         Ok(Self { lost, ..stream })
     }
 
-    /// The logs of others, anywhere. The directory need not exist yet; it is only read.
+    /// Returns the stream of the logs in any directory. The directory need not exist yet; it is only read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory cannot be followed.
     pub fn of_directory(root: &Path, start: Start, view: ReplayDetail, limits: &Limits) -> Result<Self> {
         Self::over(root, &Hints::new(), RootOptions { start, ..RootOptions::default() }, None, (view, limits))
     }
@@ -150,42 +154,42 @@ impl Stream {
     ) -> Result<Self> {
         let line_bytes_max = limits.line_bytes_max;
         let follower = RootFollower::new(root, hints, RootOptions { line_bytes_max, ..options })?;
-        let teller = Teller { store, view, line_bytes_max, known: Known::default() };
-        Ok(Self { follower, teller, lost: Vec::new() })
+        let converter = Converter { store, view, line_bytes_max, known: RecentLogs::default() };
+        Ok(Self { follower, converter, lost: Vec::new() })
     }
 
-    /// What wakes whoever waits, for one who wants it to look, or to end.
+    /// Returns the bell that ends [`Stream::wait`] early. Another thread rings it to make this one poll or stop.
     pub fn bell(&self) -> Bell {
         self.follower.bell()
     }
 
-    /// Whether a writer was inside a log, so that there may be more to tell of it.
+    /// Returns true if a writer held a log during the last poll, so that the log may have more lines.
     pub fn is_held_up(&self) -> bool {
         self.follower.is_held_up()
     }
 
-    /// Tells what is new, up to a bound. After an error some of it may not have been told.
+    /// Delivers what is new, up to a limit. After an error, some of it may not have been delivered.
     pub fn poll(&mut self, each: Each<'_>) -> Result<Progress> {
-        let Self { follower, teller, lost } = self;
+        let Self { follower, converter, lost } = self;
         for (path, notice) in lost.drain(..) {
-            teller.notice(&path, notice, each)?;
+            converter.notice(&path, notice, each)?;
         }
         let mut told = Ok(());
         let progress = follower.poll(&mut |event| {
             if told.is_ok() {
-                told = teller.event(&event, each);
+                told = converter.event(&event, each);
             }
         })?;
         told.map(|()| progress)
     }
 
-    /// Waits until something may have changed, or the bell rings, at most `timeout`.
+    /// Waits until something may have changed, the bell rings, or `timeout` has passed.
     pub fn wait(&mut self, timeout: Duration) {
         self.follower.wait(timeout);
     }
 }
 
-impl Teller {
+impl Converter {
     fn event(&mut self, event: &RootEvent<'_>, each: Each<'_>) -> Result<()> {
         match event {
             RootEvent::Item { path, item } => match self.entry(*item) {
@@ -193,12 +197,12 @@ impl Teller {
                 Entry::Damaged { start, end, reason } => {
                     self.notice(path, Notice::Damaged { start, end, reason }, each)?;
                 }
-                // A single item never tells of a loss.
+                // A single item never reports a loss.
                 Entry::Lost(_) | Entry::LostEarlier(_) => {}
             },
             RootEvent::Reset { path, to, why } => {
                 self.notice(path, Notice::Reset { to: *to, why: *why }, each)?;
-                // What was told may have been all that is known of it.
+                // The state of its replay comes from lines that are gone.
                 self.known.forget(path);
             }
             RootEvent::Gone { path } => {
@@ -213,7 +217,8 @@ impl Teller {
         Ok(())
     }
 
-    /// What stands there. Of others' lines everything is shown that can be made sense of, as in a replay.
+    /// Returns the entry for an item. Of other programs' lines, everything that can be interpreted is shown, as in a
+    /// replay.
     fn entry<'b>(&self, item: Item<'b>) -> Entry<'b> {
         match item {
             Item::Line(line) if self.store.is_none() => Entry::Line(line),
@@ -223,16 +228,16 @@ impl Teller {
 
     fn line(&mut self, path: &Path, line: &Line<'_>, each: Each<'_>) -> Result<()> {
         let (store, view) = (self.store.as_ref(), self.view);
-        let Voice { source, replay, .. } = self.known.get_or(path, || {
+        let FollowedLog { source, replay, .. } = self.known.get_or(path, || {
             let replay = Replay::new(None, view);
             let replay = if line.start == Position::ZERO { replay } else { replay.from_within() };
-            Ok(Voice::new(source_of(store, path)?, replay))
+            Ok(FollowedLog::new(source_of(store, path)?, replay))
         })?;
         if is_renaming(line.bytes) {
             *source = source_of(store, path)?;
         }
         let told: std::result::Result<(), Infallible> = replay.line(line, &mut |told| {
-            each(Streamed::Told { source, told });
+            each(Streamed::Event { source, event: told });
             Ok(())
         });
         let Ok(()) = told;
@@ -260,7 +265,7 @@ fn source_of(store: Option<&Store>, path: &Path) -> Result<Source> {
     })
 }
 
-/// Whether a line may tell that its session is called otherwise from now on. To ask once too often does no harm.
+/// Returns true if a line may rename its session. A false positive costs one more lookup.
 fn is_renaming(line: &[u8]) -> bool {
     let is_ours = line.len() <= OUTBOX_LINE_BYTES_MAX;
     is_ours && std::str::from_utf8(line).is_ok_and(|line| line.contains("\"duolog.renamed\""))
@@ -272,9 +277,9 @@ fn reason(why: &Skip) -> String {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         },
-        Skip::NotAFile => "it is a link, a pipe or a device".to_owned(),
+        Skip::NotAFile => "it is a symbolic link, a pipe or a device".to_owned(),
         Skip::Cold => "it is compressed".to_owned(),
-        Skip::TooMany => "more logs are here than are followed at once".to_owned(),
-        Skip::TooDeep => "it is too many directories down".to_owned(),
+        Skip::TooMany => "there are more logs than can be followed at once".to_owned(),
+        Skip::TooDeep => "it is nested too deep".to_owned(),
     }
 }

@@ -41,7 +41,7 @@ fn an_empty_batch_succeeds_and_does_nothing() {
 }
 
 #[test]
-fn an_append_goes_through_only_where_the_log_ends() {
+fn a_conditional_append_succeeds_only_at_the_end_of_the_log() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     let session = store.sessions().open_thread("cas").expect("made").id;

@@ -1,7 +1,7 @@
-//! A run inside a transaction: as whoever changes it saw it, and what the logs are told of it.
+//! A run inside a transaction, and the log lines about its changes.
 //!
-//! Every change of what belongs to a run begins by entering the run's row, and writes it. So on a server two that concern
-//! the same run never pass each other: the one that was overtaken runs again, with all that it read.
+//! Every change of a run or its parts reads and writes the row of the run. On a server, concurrent changes of the same
+//! run therefore conflict, and the loser is retried with everything that it read.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::model::{Attribution, ExecutionOutcome, Fence};
 use super::rules::{self, Event};
 use crate::error::{Busy, Conflict, Error, NotFound, Result, Stale};
 
-/// The bytes of a reason in a log line. A longer one is refused unless the row has the whole of it.
+/// The maximum number of bytes of a reason in a log line. A longer reason is refused, unless the row stores all of it.
 pub(super) const TOLD_BYTES_MAX: usize = 4096;
 
 /// A run that is being changed.
@@ -35,40 +35,40 @@ pub(crate) struct Changing<'t, 'c> {
     pub(super) told: Vec<OutboxLine>,
 }
 
-/// Why executions are closed that are in flight.
+/// The reason for closing executions in flight.
 pub(super) struct Closing<'a> {
     pub(super) stop_reason: &'a str,
     pub(super) error: &'a str,
 }
 
-/// Whose executions are closed.
+/// The executions to close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// All that are in flight.
+    /// All executions in flight.
     ByAnyone,
-    /// Those that were begun under an earlier claim: nobody can end them any more.
+    /// Those that were begun under an earlier claim: their owner cannot end them any more.
     ByEarlierClaims,
 }
 
 impl<'t, 'c> Changing<'t, 'c> {
-    /// Reads a run that is to be changed.
+    /// Reads a run to change it.
     pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Timestamp, lease: Duration) -> Result<Self> {
         let row = table::enter(tx, run)?.ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))?;
         Ok(Self::of(tx, row, now, lease))
     }
 
-    /// The same, of a run that was read.
+    /// Starts a change of a run that was read.
     pub(super) fn of(tx: &'t mut Tx<'c>, row: RunRow, now: Timestamp, lease: Duration) -> Self {
         let touched = rules::touched(&row, now);
         Self { tx, before: row, row: touched, now, lease, told: Vec::new() }
     }
 
-    /// The instant of the change.
+    /// Returns the time of the change.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Refuses a claim that another one has overtaken, or that ended when its run stopped.
+    /// Returns an error if the claim was overtaken by another one, or ended when its run stopped.
     pub(super) fn check_fence(&self, fence: Option<Fence>) -> Result<()> {
         let Some(fence) = fence.filter(|fence| fence.0 != self.before.fence) else { return Ok(()) };
         let (run, by, status) = (self.before.id.clone(), self.before.lease_owner.clone(), self.before.status);
@@ -78,7 +78,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Err(Error::Stale(Stale::Overtaken { run, fence: fence.0, now: self.before.fence, by }))
     }
 
-    /// Lets only the owner of a run write it, or anybody while it has none.
+    /// Returns an error if the run has an owner and this is not its claim.
     pub(super) fn check_owner(&self, fence: Option<Fence>) -> Result<()> {
         self.check_fence(fence)?;
         match (&self.before.lease_owner, self.before.lease_expires_at) {
@@ -89,7 +89,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         }
     }
 
-    /// Lets only the owner of a run that runs write it.
+    /// Returns an error unless the run is running and this is the claim of its owner.
     pub(super) fn check_runs(&self, fence: Option<Fence>) -> Result<()> {
         self.check_owner(fence)?;
         if self.before.status == RunStatus::Running {
@@ -98,7 +98,8 @@ impl<'t, 'c> Changing<'t, 'c> {
         Err(Error::Conflict(Conflict::RunStands { run: self.before.id.clone(), status: self.before.status }))
     }
 
-    /// Moves the run by an event; false where it is so already. What waited for it, or was in flight, goes with its end.
+    /// Applies an event to the run. Returns false if the run has the status already. A final status also expires the
+    /// pending gate and closes executions in flight.
     pub(crate) fn turn(&mut self, event: Event, act: &Attribution) -> Result<bool> {
         let previous = self.row.status;
         let Some(status) = rules::decide(&self.row.id, previous, event)? else { return Ok(false) };
@@ -125,7 +126,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(true)
     }
 
-    /// Expires the gate that nobody can answer any more.
+    /// Expires the pending gate, because it can no longer be answered.
     fn expire_gate(&mut self) -> Result<()> {
         if let Some(gate) = workflow_approvals::pending_of(self.tx, &self.row.id)? {
             workflow_approvals::resolve(self.tx, &gate.id, ApprovalStatus::Expired, None, None, self.now)?;
@@ -134,7 +135,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(())
     }
 
-    /// Keeps what was answered at a gate of this run that waits.
+    /// Records the answer to the pending gate of this run.
     pub(crate) fn answer(
         &mut self,
         gate: &ApprovalId,
@@ -146,7 +147,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(())
     }
 
-    /// Closes executions of this run that are in flight, each with a line, and returns their ids.
+    /// Closes executions of this run that are in flight, each with a log line, and returns their ids.
     pub(super) fn close_executions(&mut self, why: &Closing<'_>, left: Left) -> Result<Vec<ExecutionId>> {
         let (fence, mut closed, mut after) = (self.row.fence, Vec::new(), String::new());
         loop {
@@ -193,7 +194,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(())
     }
 
-    /// Notes in the history that a phase ended, and has the log tell of it.
+    /// Records the end of a phase in the history, and writes a log line about it.
     pub(super) fn complete_phase(&mut self, phase: &str, success: bool, summary: Option<&str>) -> Result<()> {
         let mut about = Map::new();
         if let Some(summary) = summary {
@@ -207,7 +208,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         self.tell("phase", &fields)
     }
 
-    /// Adds an entry to the history and makes its phase the present one.
+    /// Adds an entry to the history and makes its phase the current one.
     pub(super) fn add_phase(&mut self, phase: &str, success: bool, about: Map<String, Value>) -> Result<()> {
         let mut entry = Map::new();
         entry.insert("phase".to_owned(), phase.into());
@@ -224,7 +225,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(())
     }
 
-    /// What every line about this run says.
+    /// Returns the fields of every log line about this run.
     pub(super) fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("run".to_owned(), self.row.id.as_str().into());
@@ -232,20 +233,20 @@ impl<'t, 'c> Changing<'t, 'c> {
         fields
     }
 
-    /// Has the run's log tell of something. A run whose session is gone goes on untold.
+    /// Writes a log line about the run. Does nothing if the session of the run was deleted.
     pub(super) fn tell(&mut self, what: &str, fields: &Map<String, Value>) -> Result<()> {
         let Some(session) = self.row.session_id.clone() else { return Ok(()) };
         self.told.extend(tell_if_there(self.tx, &session, what, self.now, fields)?);
         Ok(())
     }
 
-    /// Writes the run. An owner that nobody knows is taken to be alive as long as it writes.
+    /// Writes the row of the run. If the owner has no claim, the write renews the lease.
     pub(crate) fn done(mut self) -> Result<(RunRow, Vec<OutboxLine>)> {
         if self.row.status == RunStatus::Running && self.row.lease_owner.is_none() {
             self.row.lease_expires_at = Some(rules::later(self.now, self.lease));
         }
         if !table::put(self.tx, &self.before, &self.row)? {
-            // One snapshot shows one row: it cannot have changed since it was read.
+            // The row is read in the same snapshot, so it cannot have changed.
             let run = self.before.id;
             return Err(Error::Conflict(Conflict::RunStands { run, status: self.before.status }));
         }
@@ -253,19 +254,19 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 }
 
-/// The quarter of an hour that an instant is in.
+/// Returns the quarter hour of a timestamp.
 pub(super) fn bucket(at: Timestamp) -> Timestamp {
     let length = ROLLUP_MINUTES * 60 * 1_000_000;
     Timestamp::from_micros(at.as_micros() / length * length)
 }
 
-/// Counts an execution that begins.
+/// Counts the start of an execution.
 pub(crate) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
     let more = RollupRow { started: 1, ..RollupRow::default() };
     Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &row.id, &more)?)
 }
 
-/// Counts an execution that ends, where it began.
+/// Counts the end of an execution, in the quarter hour of its start.
 pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> Result<()> {
     let outcome = rules::outcome(Some(end));
     let one = |of| u64::from(outcome == of);

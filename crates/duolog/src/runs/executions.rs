@@ -1,4 +1,4 @@
-//! The ledger: what was run, how it ended, what it cost and what it said last.
+//! The ledger of executions: their ends, costs and last outputs.
 
 use duolog_join::{OutboxLine, tell_if_there};
 use duolog_log::{Blobs, Hold};
@@ -18,17 +18,17 @@ use super::rules::{self, PhaseLabel};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
-/// The ledger of executions.
+/// The handle for the ledger of executions.
 #[derive(Clone)]
 pub struct Executions {
     pub(super) store: Store,
     pub(super) durability: Durability,
-    /// The run whose executions alone are changed; all where none is said.
+    /// The run whose executions may be changed; `None` for all.
     pub(super) run: Option<RunId>,
 }
 
 impl RunHandle {
-    /// Begins to run a phase, unless it is being run or done: looked at and entered in the ledger in one step.
+    /// Begins a phase, unless it is in flight or done. The check and the new execution are one transaction.
     pub fn begin(&self, phase: &str, session: Option<&SessionId>) -> Result<Begun> {
         PhaseLabel::parse(phase)?;
         let (run, fence, phase, session) = (self.run.clone(), self.fence, phase.to_owned(), session.cloned());
@@ -55,11 +55,12 @@ impl RunHandle {
         })
     }
 
-    /// Notes that a phase is left out, and why: it is neither done nor failed, and is asked for again on a resume.
+    /// Records that a phase is skipped, with the reason. A skipped phase is neither done nor failed, and can begin
+    /// again after a resume.
     pub fn skip(&self, phase: &str, reason: Option<&str>) -> Result<Execution> {
         PhaseLabel::parse(phase)?;
         let (run, fence, phase) = (self.run.clone(), self.fence, phase.to_owned());
-        // Only the log line holds it.
+        // Only the log line stores the reason.
         reason.map_or(Ok(()), |reason| rules::bounded::<TOLD_BYTES_MAX>("reason", reason))?;
         let reason = reason.map(str::to_owned);
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
@@ -86,7 +87,7 @@ impl RunHandle {
         })
     }
 
-    /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
+    /// Returns a page of the run's executions, by phase and start time.
     pub fn executions(&self, limit: u32, after: Option<&PageToken>) -> Result<ExecutionList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("executions", &[Some(self.run.as_str())]));
         Invalid::check_page(after, of_list)?;
@@ -105,26 +106,30 @@ impl RunHandle {
         self.ledger().set_session(execution, session, self.fence)
     }
 
-    /// Keeps what an execution of this run said last, while it is in flight.
+    /// Stores the last output of an execution of this run that is in flight.
     pub fn set_output(&self, execution: &ExecutionId, text: &str) -> Result<Output> {
         self.ledger().set_output(execution, text, self.fence)
     }
 
-    /// Ends an execution of this run, with all that is kept of it.
+    /// Ends an execution of this run.
     pub fn end(&self, execution: &ExecutionId, ending: impl Into<Ending>) -> Result<Execution> {
         self.ledger().finish(execution, ending, self.fence)
     }
 
-    /// The ledger, of which only what this run executed is changed.
+    /// Returns a ledger handle that changes only executions of this run.
     fn ledger(&self) -> Executions {
         Executions { store: self.store.clone(), durability: self.durability, run: Some(self.run.clone()) }
     }
 }
 
 impl Executions {
-    /// Enters an execution that belongs to no run, such as a turn of a chat.
+    /// Starts an execution without a run, such as a turn of a chat.
     ///
-    /// One of the same id and content is returned as it is, and nothing changes; other content is an error.
+    /// An execution with the same id and content is returned unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an execution with the same id has other content.
     pub fn start(&self, new: &NewExecution) -> Result<Execution> {
         rules::check_named("trigger_id", Some(&new.trigger_id))?;
         rules::check_named("repo", new.repo.as_ref())?;
@@ -165,13 +170,13 @@ impl Executions {
         })
     }
 
-    /// The execution with this id.
+    /// Returns the execution with this id.
     pub fn get(&self, execution: &ExecutionId) -> Result<Execution> {
         let row = self.store.join.state().read(|tx| table::find(tx, execution))?;
         row.map(Execution::from).ok_or_else(|| Error::NotFound(NotFound::Execution(execution.clone())))
     }
 
-    /// Returns the execution with this id, or the only one whose id begins so.
+    /// Returns the execution with this id, or the only one whose id starts with it.
     pub fn resolve(&self, text: &str) -> Result<ExecutionId> {
         let bad = |_| Error::Invalid(Invalid::Value { what: "execution id", why: format!("cannot be {text:?}") });
         let id = ExecutionId::parse(text).map_err(bad)?;
@@ -187,40 +192,41 @@ impl Executions {
         self.change(execution, fence, Change { session_id: Some(session.clone()), ..Change::default() })
     }
 
-    /// Keeps what an execution that is in flight said last. Of a long text the row keeps the end, and a blob the whole.
+    /// Stores the last output of an execution that is in flight. For a long text, the row has the end and a blob has
+    /// all of it.
     pub fn set_output(&self, execution: &ExecutionId, text: &str, fence: Option<Fence>) -> Result<Output> {
-        // A blob is held until the row that names it is there: nobody removes it before.
+        // The hold keeps the blob from being pruned until the row that refers to it is committed.
         let (row, _hold) = self.output_row(text)?;
         let output = Output::from(&row);
         self.change(execution, fence, Change { output: Some(row), ..Change::default() })?;
         Ok(output)
     }
 
-    /// What an execution said last, at most a mebibyte of it; nothing where nothing was kept.
+    /// Returns the last output of an execution, at most 1 MiB of it; `None` if there is none.
     pub fn output(&self, execution: &ExecutionId) -> Result<Option<Output>> {
         let row = self.store.join.state().read(|tx| execution_bodies::find(tx, execution))?;
         Ok(row.as_ref().map(Output::from))
     }
 
-    /// All that an execution said last, read from its blob where the row has only the end.
-    pub fn whole_output(&self, execution: &ExecutionId) -> Result<Option<String>> {
+    /// Returns the complete last output of an execution, from its blob if the row has only the end.
+    pub fn full_output(&self, execution: &ExecutionId) -> Result<Option<String>> {
         let Some(row) = self.store.join.state().read(|tx| execution_bodies::find(tx, execution))? else {
             return Ok(None);
         };
         let Some((blob, home)) = row.blob else { return Ok(Some(row.text)) };
         let broken = |why: String| Error::Invalid(Invalid::Value { what: "output", why });
         if home != self.store.join.home() {
-            return Err(broken(format!("is kept as blob {blob} in home {home}")));
+            return Err(broken(format!("is stored as blob {blob} in home {home}")));
         }
-        let id = blob.parse().map_err(|_| broken(format!("names no blob: {blob}")))?;
+        let id = blob.parse().map_err(|_| broken(format!("is not the id of a blob: {blob}")))?;
         let mut text = String::new();
         let mut reader = Blobs::on(self.store.join.disk()).open(&id)?;
         reader.read_to_string(&mut text).map_err(|error| broken(format!("cannot be read from its blob: {error}")))?;
         Ok(Some(text))
     }
 
-    /// Ends an execution that is in flight, and adds what it used to its run: its end, its output, its session and the
-    /// entry in the history in one transaction. One that is closed stays as it is.
+    /// Ends an execution that is in flight, and adds its usage to its run. The end, the output, the session and the
+    /// entry in the history are one transaction. An execution that has ended is not changed.
     pub fn finish(
         &self,
         execution: &ExecutionId,
@@ -232,7 +238,7 @@ impl Executions {
         if let Some(summary) = &summary {
             rules::bounded::<REASON_BYTES_MAX>("summary", summary)?;
         }
-        // A blob is held until the row that names it is there: nobody removes it before.
+        // The hold keeps the blob from being pruned until the row that refers to it is committed.
         let (output, _hold) = match output.as_deref().map(|text| self.output_row(text)).transpose()? {
             Some((output, hold)) => (Some(output), hold),
             None => (None, None),
@@ -249,7 +255,7 @@ impl Executions {
         self.change(execution, fence, Change { session_id, output, finish: Some(finish), summary })
     }
 
-    /// The last executions that something set off, in the order they began. The next page has those before them.
+    /// Returns the last executions of a trigger, oldest first. The next page has earlier ones.
     pub fn of_trigger(
         &self,
         kind: TriggerType,
@@ -266,8 +272,8 @@ impl Executions {
         Ok(page)
     }
 
-    /// Executions that have an error and this text in it, in what they do or in their repository, newest first,
-    /// whatever the case of its letters. One call looks at a bounded number; the page may then be short.
+    /// Returns executions with an error whose error, skill or repository contains this text, ignoring case, newest
+    /// first. One call examines a limited number of executions, so a page may be short.
     pub fn search_errors(&self, text: &str, limit: u32, after: Option<&PageToken>) -> Result<ExecutionList> {
         let (limit, lowered) = (limit.clamp(1, PAGE_MAX) as usize, text.to_lowercase());
         let list = ListId::of("errors", &[Some(&lowered)]);
@@ -297,10 +303,10 @@ impl Executions {
         })
     }
 
-    /// What is kept of an output, and the hold on the blob of a long one.
+    /// Returns the row of an output, and the hold on the blob of a long one.
     fn output_row(&self, text: &str) -> Result<(OutputRow, Option<Hold>)> {
         if text.contains('\0') {
-            return Err(Error::Invalid(Invalid::Value { what: "output_text", why: "has a NUL byte in it".to_owned() }));
+            return Err(Error::Invalid(Invalid::Value { what: "output_text", why: "contains a NUL byte".to_owned() }));
         }
         let (blob, hold) = if text.len() > OUTPUT_BYTES_MAX {
             let (blob, hold) = self.keep_whole(text)?;
@@ -312,17 +318,17 @@ impl Executions {
         Ok((OutputRow { text: text_kept, bytes: text.len() as u64, blob }, hold))
     }
 
-    /// Puts a text into a blob, and holds it.
+    /// Stores a text as a blob, and holds it.
     fn keep_whole(&self, text: &str) -> Result<(String, Hold)> {
         let join = &self.store.join;
         let blobs = Blobs::on(join.disk());
         let hold = blobs.hold(join.limits().busy_timeout)?;
-        // As durable as the row that is to name it.
+        // As durable as the row that will refer to it.
         let blob = blobs.put(&mut text.as_bytes(), Durability::Power)?;
         Ok((blob.to_string(), hold))
     }
 
-    /// Changes an execution that is in flight, as the owner of its run if it has one.
+    /// Changes an execution that is in flight. If it belongs to a run, the caller must be the owner of the run.
     fn change(&self, execution: &ExecutionId, fence: Option<Fence>, change: Change) -> Result<Execution> {
         let (execution, of_run) = (execution.clone(), self.run.clone());
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
@@ -335,7 +341,7 @@ impl Executions {
             }
             let Some(run) = row.workflow_run_id.clone() else {
                 if change.summary.is_some() {
-                    let why = "goes into the history of a run, and the execution has none".to_owned();
+                    let why = "needs a run, and the execution has none".to_owned();
                     return Err(Error::Invalid(Invalid::Value { what: "summary", why }));
                 }
                 change.make(tx, &mut row, now)?;
@@ -343,7 +349,7 @@ impl Executions {
                 return Ok((Execution::from(row), told));
             };
             let mut run = Changing::open(tx, &run, now, lease)?;
-            // An owner that was overtaken learns that first, and anybody else that the execution is closed.
+            // An overtaken owner gets that error first; any other caller is told that the execution has ended.
             run.check_fence(fence)?;
             check_open(&row)?;
             run.check_runs(fence)?;
@@ -362,7 +368,7 @@ impl Executions {
     }
 }
 
-/// What changes of an execution, in one step.
+/// A change of an execution.
 #[derive(Default)]
 struct Change {
     session_id: Option<SessionId>,
@@ -372,7 +378,7 @@ struct Change {
 }
 
 impl Change {
-    /// Writes it, unless the execution has ended.
+    /// Writes the change, unless the execution has ended.
     fn make(&self, tx: &mut Tx<'_>, row: &mut ExecutionRow, now: Timestamp) -> Result<()> {
         check_open(row)?;
         if let Some(session) = &self.session_id {
@@ -396,20 +402,20 @@ impl Change {
     }
 }
 
-/// Refuses an execution that has ended.
+/// Returns an error if an execution has ended.
 fn check_open(row: &ExecutionRow) -> Result<()> {
     let Some(end) = row.end.as_ref().filter(|_| !mutant::is(Mutant::ClosedExecutionsChange)) else { return Ok(()) };
     let (execution, outcome) = (row.id.clone(), rules::outcome(Some(end)));
     Err(Error::Conflict(Conflict::ExecutionClosed { execution, outcome, why: end.error.clone() }))
 }
 
-/// Has the session's log tell of an execution that belongs to no run, if it has a session.
+/// Writes a log line about an execution without a run, if it has a session.
 fn told_alone(tx: &mut Tx<'_>, row: &ExecutionRow, now: Timestamp) -> Result<Vec<OutboxLine>> {
     let Some(session) = &row.session_id else { return Ok(Vec::new()) };
     Ok(tell_if_there(tx, session, "execution", now, &fields_of(row, Map::new()))?.into_iter().collect())
 }
 
-/// What a line about an execution says of it.
+/// Returns the fields of a log line about an execution.
 fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.insert("execution".to_owned(), row.id.as_str().into());
     fields.insert("skill".to_owned(), row.skill.as_str().into());
@@ -420,14 +426,14 @@ fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, 
     fields
 }
 
-/// The place that a page of this list ended at.
+/// Returns the place in this list at which a page ended.
 fn place(token: &PageToken, list: ListId) -> Result<(Timestamp, ExecutionId)> {
     Invalid::check_page(Some(token), list)?;
     let id = ExecutionId::parse(token.key()).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
     Ok((token.at(), id))
 }
 
-/// The execution that a page ended with. A token of another list is refused, not taken for the beginning.
+/// Returns the last execution of a page. A token of another list is refused, not treated as the start.
 fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &PageToken) -> Result<ExecutionRow> {
     let other = || Error::Invalid(Invalid::OtherPage(token.to_string()));
     let id = ExecutionId::parse(token.key()).map_err(|_| other())?;
@@ -435,7 +441,7 @@ fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &PageToken) -> Result<Execu
     row.ok_or_else(other)
 }
 
-/// The first field in which an execution differs from one that is to be started under its id.
+/// Returns the first field in which an existing execution differs from the requested one.
 fn other_field(there: &ExecutionRow, asked: &ExecutionRow) -> Option<&'static str> {
     let fields = [
         ("run", there.workflow_run_id == asked.workflow_run_id),
@@ -450,14 +456,14 @@ fn other_field(there: &ExecutionRow, asked: &ExecutionRow) -> Option<&'static st
 }
 
 impl Changing<'_, '_> {
-    /// Has the run's log tell of an execution.
+    /// Writes a log line about an execution of this run.
     pub(super) fn tell_execution(&mut self, row: &ExecutionRow) -> Result<()> {
         let fields = fields_of(row, self.fields());
         self.tell("execution", &fields)
     }
 }
 
-/// An execution of a phase of a run that begins now.
+/// Returns a new execution of a phase of a run.
 fn execution_of(run: &Changing<'_, '_>, id: &ExecutionId, skill: &str, home: HomeId) -> ExecutionRow {
     let row = &run.row;
     ExecutionRow {
@@ -484,7 +490,7 @@ fn check_skill(skill: &str) -> Result<()> {
         None if skill == "chat" => Ok(()),
         None => Err(Error::Invalid(Invalid::Value {
             what: "skill",
-            why: format!("is {skill:?}, and not chat or workflow:phase"),
+            why: format!("is {skill:?}; expected chat or workflow:phase"),
         })),
         Some((workflow, phase)) => {
             rules::check_workflow(workflow)?;
@@ -500,7 +506,7 @@ fn page(mut rows: Vec<ExecutionRow>, list: ListId, limit: u32) -> ExecutionList 
     ExecutionList { executions: rows.into_iter().map(Execution::from).collect(), next }
 }
 
-/// The token of the page that begins behind an execution.
+/// Returns the token of the page after an execution.
 fn token(list: ListId, at: Timestamp, id: &ExecutionId) -> PageToken {
     PageToken::new(list, 0, at, id)
 }

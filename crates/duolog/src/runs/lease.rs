@@ -10,9 +10,9 @@ use crate::error::{Error, Io, Result};
 /// The shortest pause between two renewals.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// Renews the lease of a claim in a thread, until it is stopped, it is dropped or the claim is lost.
+/// Renews the lease of a claim in a thread, until it is stopped or dropped, or the claim is lost.
 ///
-/// Stop it before the end of the work is recorded: it must not renew for work that is over.
+/// Stop it before you record the end of the work, so that it does not renew the lease of finished work.
 pub struct LeaseKeeper {
     shared: Arc<Shared>,
     lease: Duration,
@@ -26,16 +26,16 @@ struct Shared {
 
 struct State {
     is_stopped: bool,
-    /// When the last renewal was sent that succeeded.
+    /// The time of the last successful renewal.
     renewed: Instant,
     lost: Option<Error>,
 }
 
 impl RunHandle {
-    /// Renews the lease of the claim this is under now, and then at every third of it, in a thread.
+    /// Renews the lease of this claim now, and then after each third of the lease, in a thread.
     ///
-    /// `on_lost` is called once, in that thread, if the claim is lost: another claim has overtaken it, the run is not
-    /// running any more, or the lease has expired because renewals failed.
+    /// `on_lost` is called once, in that thread, if the claim is lost: another claim has overtaken it, the run is no
+    /// longer running, or the lease has expired because renewals failed.
     ///
     /// # Errors
     ///
@@ -60,12 +60,12 @@ impl RunHandle {
 }
 
 impl LeaseKeeper {
-    /// Returns how long the lease holds by the clock of this process if no further renewal succeeds.
+    /// Returns the remaining time of the lease, by the clock of this process, if no further renewal succeeds.
     pub fn remaining(&self) -> Duration {
         self.lease.saturating_sub(self.shared.state().renewed.elapsed())
     }
 
-    /// Stops renewing, and returns why the claim was lost; `None` if no renewal found that.
+    /// Stops renewing, and returns the reason if the claim was lost.
     pub fn stop(mut self) -> Option<Error> {
         self.end();
         self.shared.state().lost.take()
@@ -75,7 +75,7 @@ impl LeaseKeeper {
         self.shared.state().is_stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic in `on_lost` is the caller's; the claim is as it was.
+            // A panic in `on_lost` is a fault of the caller and does not change the claim.
             let _ = thread.join();
         }
     }
@@ -92,7 +92,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews until it is stopped; returns why the claim was lost.
+    /// Renews until it is stopped. Returns the reason if the claim was lost.
     fn keep(&self, run: &RunHandle, lease: Duration) -> Option<Error> {
         let third = (lease / 3).max(PAUSE_MIN);
         let mut pause = third;
@@ -109,13 +109,13 @@ impl Shared {
                 Err(error) if rules::is_claim_lost(&error) || self.state().renewed.elapsed() >= lease => {
                     return Some(error);
                 }
-                // Busy, or the machine failed: there is time to try again.
+                // Busy, or the system failed: there is time to try again.
                 Err(_) => pause = (third / 4).max(PAUSE_MIN),
             }
         }
     }
 
-    /// Waits; returns true if it was stopped meanwhile.
+    /// Waits. Returns true if it was stopped in the meantime.
     fn is_stopped_within(&self, pause: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), pause, |state| !state.is_stopped);
         waited.map_or_else(|poisoned| poisoned.into_inner().0.is_stopped, |(state, _)| state.is_stopped)

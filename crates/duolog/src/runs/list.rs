@@ -1,11 +1,12 @@
-//! Lists of runs. Which index is walked is chosen by what is asked for, so that a page costs the same over any number.
+//! Lists of runs. The filter determines the index that is used, so that the cost of a page does not depend on the
+//! number of runs.
 //!
-//! | asked for | order | what is walked |
+//! | filter | order | index |
 //! |---|---|---|
-//! | nothing, or statuses, or since | active first, then newest | the index of statuses, at each of them: the page and no more |
-//! | the same, in the order of starts | newest first | the index of starts; with statuses at most [`RUNS_WALKED_MAX`] runs a page |
-//! | one of workflow, repository, trigger | newest first | the index of it: the page and no more |
-//! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
+//! | none, statuses, or since | active first, then newest | the index of statuses, each of them: only the page |
+//! | the same, ordered by start | newest first | the index of start times; at most [`RUNS_WALKED_MAX`] a page |
+//! | one of workflow, repository, trigger | newest first | its index: only the page |
+//! | one of those, with others or statuses | newest first | the narrowest index, at most [`RUNS_WALKED_MAX`] a page |
 
 use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
 use duolog_state::{ListId, PageToken, Tx};
@@ -18,37 +19,37 @@ use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
 use super::rules;
 use crate::error::{Error, Invalid, Result};
 
-/// The rank in a token of the order of starts: no status has it.
+/// The rank in a token of the order by start time: no status has this rank.
 const STARTED_RANK: u32 = 9;
 
-/// What is left to look at in a row, once its index was walked.
+/// The conditions that the index does not cover.
 struct Rest {
     statuses: Vec<RunStatus>,
     workflow_name: Option<String>,
     repo: Option<(Option<String>, String)>,
 }
 
-/// A stretch of the list: runs from one index, or several that are merged, newest first.
+/// A section of the list: runs from one index, or from several merged ones, newest first.
 struct Stretch {
     rank: u32,
     of: Vec<RunsOf>,
 }
 
-/// How a filter is answered.
+/// The query plan of a filter.
 struct Way {
     stretches: Vec<Stretch>,
     rest: Rest,
 }
 
 impl Runs {
-    /// A page of runs.
+    /// Returns a page of runs.
     pub fn list(&self, filter: &RunFilter, page: &RunPage) -> Result<RunList> {
         let (way, list) = (way(filter)?, filter.list());
         Invalid::check_page(page.after(), list)?;
         self.store.join.state().read(|tx| walk(tx, &way, list, filter.since, page))
     }
 
-    /// How many runs a list has in all. They are counted, which takes its time where they are many.
+    /// Returns the number of runs in a list. They are counted one by one, which takes time if there are many.
     pub fn count(&self, filter: &RunFilter) -> Result<u64> {
         let row = FilterRow {
             statuses: filter.statuses.clone(),
@@ -65,14 +66,11 @@ fn repo_of(filter: &RunFilter) -> Result<Option<(Option<String>, String)>> {
     match rules::split_repo(filter.owner.as_deref(), filter.repo.as_deref()) {
         (owner, Some(repo)) => Ok(Some((owner, repo))),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(Error::Invalid(Invalid::Value {
-            what: "owner",
-            why: "is looked for together with a repository".to_owned(),
-        })),
+        (Some(_), None) => Err(Error::Invalid(Invalid::Value { what: "owner", why: "needs a repository".to_owned() })),
     }
 }
 
-/// Chooses what is walked.
+/// Chooses the index.
 fn way(filter: &RunFilter) -> Result<Way> {
     let mut rest =
         Rest { statuses: filter.statuses.clone(), workflow_name: filter.workflow_name.clone(), repo: repo_of(filter)? };
@@ -122,7 +120,7 @@ impl Rest {
     }
 }
 
-/// One index, read a piece at a time.
+/// One index, read in pieces.
 struct Source<'w> {
     of: &'w RunsOf,
     after: Option<(Timestamp, RunId)>,
@@ -132,7 +130,7 @@ struct Source<'w> {
 }
 
 impl Source<'_> {
-    /// Sees to it that the next row is there, if there is one.
+    /// Reads the next piece if the current one is used up.
     fn fill(&mut self, tx: &mut Tx<'_>, since: Option<Timestamp>, piece: u32) -> Result<()> {
         if self.head.is_none() {
             self.head = self.rows.next();
@@ -152,7 +150,7 @@ impl Source<'_> {
 
 fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Timestamp>, page: &RunPage) -> Result<RunList> {
     let limit = page.limit() as usize;
-    // One more than the page tells whether another follows; where rows are passed over, more are read at once.
+    // One more than the page shows whether another page follows. If rows are filtered out, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
     let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<PageToken>, u32) = (Vec::new(), None, 0);
     for stretch in &way.stretches {
@@ -177,7 +175,7 @@ fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Timestamp>, p
     Ok(RunList { runs, next: None })
 }
 
-/// The newest of what the sources have next.
+/// Returns the newest of the next rows of all sources.
 fn newest(
     tx: &mut Tx<'_>,
     sources: &mut [Source<'_>],

@@ -1,4 +1,4 @@
-//! Runs of workflows: started once, claimed by one owner at a time, resumed from what the ledger says is done.
+//! Runs of workflows: started once, claimed by one owner at a time, and resumed after the last finished phase.
 
 mod change;
 mod executions;
@@ -32,7 +32,7 @@ pub use executions::Executions;
 pub use lease::LeaseKeeper;
 pub use model::{
     Admission, Admitted, Attribution, Begun, Claim, End, Ended, Ending, Execution, ExecutionList, ExecutionOutcome,
-    Expired, Fence, Finish, NewExecution, NewRun, Next, Output, PhaseStanding, Recovered, Rollup, RollupInterval,
+    Expired, Fence, Finish, NewExecution, NewRun, Next, Output, PhaseState, Recovered, Rollup, RollupInterval,
     RollupQuery, Run, RunFilter, RunList, RunOrder, RunPage, RunSummary, Started, StatusChange, TakeFilter, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, PausedAt, RunHandle};
@@ -47,17 +47,17 @@ use crate::error::{Error, NotFound, Result};
 use crate::resolve::resolve;
 use crate::store::Store;
 
-/// The runs of a store.
+/// The handle for runs.
 #[derive(Clone)]
 pub struct Runs {
     pub(crate) store: Store,
     pub(crate) durability: Durability,
 }
 
-/// Called after the commit by which a run came to its end, in the process that ended it.
+/// An observer of ended runs. It is called after the commit, in the process that ended the run.
 pub type OnEnd = Arc<dyn Fn(&RunSummary) + Send + Sync>;
 
-/// Those who are told of ends.
+/// The observers of ended runs.
 #[derive(Default)]
 pub(crate) struct Observers(Mutex<Vec<OnEnd>>);
 
@@ -66,7 +66,7 @@ impl Observers {
         self.0.lock().push(observer);
     }
 
-    /// Tells everyone; what one of them does to itself is not the others' matter.
+    /// Calls every observer. A panic of one does not affect the others.
     pub(crate) fn tell(&self, run: &RunSummary) {
         let observers = self.0.lock().clone();
         for observer in observers {
@@ -76,29 +76,29 @@ impl Observers {
 }
 
 impl Runs {
-    /// With changes that survive this. Without it, they survive the loss of power.
+    /// Sets the durability of changes [default: power].
     #[must_use]
     pub fn durable(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// One run, to be changed. That it exists is seen when it is.
+    /// Returns the handle for one run. Its existence is checked by each call.
     pub fn open(&self, run: &RunId) -> RunHandle {
         RunHandle { store: self.store.clone(), run: run.clone(), fence: None, durability: self.durability }
     }
 
-    /// The ledger of executions.
+    /// Returns the handle for the ledger of executions.
     pub fn executions(&self) -> Executions {
         Executions { store: self.store.clone(), durability: self.durability, run: None }
     }
 
-    /// Has someone called whenever this process brings a run to its end. One that panics is not called to account.
+    /// Registers an observer that is called when this process ends a run. Panics of an observer are ignored.
     pub fn on_end(&self, observer: OnEnd) {
         self.store.core.observers.add(observer);
     }
 
-    /// The run with this id, whole.
+    /// Returns the run with this id.
     pub fn get(&self, run: &RunId) -> Result<Run> {
         self.store.join.state().read(|tx| {
             let row = table::find(tx, run)?.ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))?;
@@ -120,13 +120,13 @@ impl Runs {
         })
     }
 
-    /// What a list says of a run.
+    /// Returns the summary of a run, as in a list.
     pub fn summary(&self, run: &RunId) -> Result<RunSummary> {
         let row = self.store.join.state().read(|tx| table::find(tx, run))?;
         row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))
     }
 
-    /// Returns the run with this id, or the only one whose id begins so.
+    /// Returns the run with this id, or the only one whose id starts with it.
     pub fn resolve(&self, text: &str) -> Result<RunId> {
         let found = self.store.join.state().read(|tx| {
             let exact = match RunId::parse(text) {
@@ -138,13 +138,13 @@ impl Runs {
         found.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
-    /// The active run of a workflow and a trigger.
+    /// Returns the active run of a workflow and a trigger.
     pub fn find_active(&self, workflow: &str, trigger: &str) -> Result<Option<RunSummary>> {
         let row = self.store.join.state().read(|tx| table::find_active(tx, workflow, trigger))?;
         Ok(row.as_ref().map(RunSummary::from))
     }
 
-    /// How many runs stand how. All of them are counted.
+    /// Returns the number of runs by status. All runs are counted.
     pub fn count_by_status(&self) -> Result<Vec<(RunStatus, u64)>> {
         Ok(self.store.join.state().read(table::count_by_status)?)
     }

@@ -1,4 +1,4 @@
-//! One run: what its owner writes, and what anybody may do to it.
+//! One run: the writes of its owner, and the changes that anybody may make.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::change::Changing;
-use super::model::{Attribution, End, Fence, PhaseStanding, RunSummary, StatusChange};
+use super::model::{Attribution, End, Fence, PhaseState, RunSummary, StatusChange};
 use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
@@ -20,7 +20,7 @@ use crate::store::Store;
 /// The pseudo-phase of a run that waits at a gate.
 pub(super) const WAITING: &str = "waiting_approval";
 
-/// One run, to be changed.
+/// The handle for one run.
 #[derive(Clone)]
 pub struct RunHandle {
     pub(super) store: Store,
@@ -29,12 +29,12 @@ pub struct RunHandle {
     pub(super) durability: Durability,
 }
 
-/// Until when a gate may be answered.
+/// The expiry of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Until this instant.
+    /// At this time.
     At(Timestamp),
-    /// For so long from the commit on, by the clock of the state: the server's clock if the state is on one.
+    /// This long after the commit, by the clock of the state: the server's clock if the state is on a server.
     After(Duration),
 }
 
@@ -47,31 +47,31 @@ impl Expiry {
     }
 }
 
-/// A gate to pause at.
+/// A new gate.
 #[derive(Clone, Debug)]
 pub struct NewGate {
-    /// Its id; one is minted where none is given.
+    /// The id [default: a new one].
     pub id: Option<ApprovalId>,
-    /// What the workflow calls it.
+    /// The name in the workflow.
     pub gate: String,
-    /// What resolves it.
+    /// The kind of answer.
     pub kind: ApprovalKind,
-    /// What is asked, for people.
+    /// The question, for the user.
     pub summary: String,
-    /// Who asks.
+    /// The requester.
     pub requested_by: Option<String>,
-    /// A hash of what is asked about: an answer that names another is refused.
+    /// The hash of the content. An answer with another hash is refused.
     pub content_hash: Option<String>,
-    /// Until when it may be answered. After that the run fails.
+    /// The expiry. The run fails if the gate is not answered by then.
     pub expires: Option<Expiry>,
-    /// What is merged into the scratch in the same step, as a JSON object.
+    /// A JSON object that is merged into the scratch in the same transaction.
     pub scratch: Option<String>,
-    /// The turn of a loop that asks.
+    /// The iteration of a loop that asks.
     pub at: Option<LoopPoint>,
 }
 
 impl NewGate {
-    /// A gate of a kind with a name, and what is asked.
+    /// Returns a new gate with a kind, a name and a question.
     pub fn new(kind: ApprovalKind, gate: &str, summary: &str) -> Self {
         Self {
             id: None,
@@ -87,40 +87,40 @@ impl NewGate {
     }
 }
 
-/// The turn of a loop that asks: question and answer are kept by pointer.
+/// The iteration of a loop that asks. The question and the answer are stored as references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopPoint {
-    /// The key of the scratch that keeps the loop: `iteration` and `lastOutputExecutionId` are set in it.
+    /// The key of the loop in the scratch: `iteration` and `lastOutputExecutionId` are set in it.
     pub key: String,
-    /// Which turn.
+    /// The number of the iteration.
     pub iteration: u64,
-    /// The execution whose last text is the question.
+    /// The execution whose output is the question.
     pub output: ExecutionId,
 }
 
-/// A gate that a run waits at.
+/// A gate at which a run waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PausedAt {
     /// The gate.
     pub approval: Approval,
-    /// True if a gate of this id and content was there before, and nothing changed.
+    /// True if a gate with this id and content existed, so that nothing changed.
     pub existed: bool,
 }
 
 impl RunHandle {
-    /// Under a claim: what follows is refused once another claim has overtaken it.
+    /// Sets the fence of a claim. Calls are refused after another claim has overtaken it.
     #[must_use]
     pub fn under(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
         self
     }
 
-    /// Which run.
+    /// Returns the id of the run.
     pub fn id(&self) -> &RunId {
         &self.run
     }
 
-    /// Enters a phase: the run says where it is.
+    /// Sets the current phase.
     pub fn enter_phase(&self, phase: &str) -> Result<RunSummary> {
         PhaseLabel::parse(phase)?;
         let phase = phase.to_owned();
@@ -133,7 +133,7 @@ impl RunHandle {
         })
     }
 
-    /// Notes that a phase ended, and how. The label may come again: its last entry counts.
+    /// Records the end of a phase. A phase may end several times: its last entry counts.
     pub fn complete_phase(&self, phase: &str, success: bool, summary: Option<&str>) -> Result<RunSummary> {
         PhaseLabel::parse(phase)?;
         if let Some(summary) = summary {
@@ -143,13 +143,13 @@ impl RunHandle {
         self.write(move |run| run.complete_phase(&phase, success, summary.as_deref()))
     }
 
-    /// Merges a JSON object into the scratch: each of its top-level keys replaces the one that was there, no other.
+    /// Merges a JSON object into the scratch: each of its top-level keys replaces the existing value.
     pub fn merge_scratch(&self, patch: &str) -> Result<RunSummary> {
         let patch = rules::patch(patch)?;
         self.write(move |run| run.merge(&patch))
     }
 
-    /// Says how nodes stand, as a JSON object of names and statuses. Nodes that are not named stay as they are.
+    /// Sets the statuses of nodes, as a JSON object of names and statuses. Other nodes keep their status.
     pub fn set_nodes(&self, nodes: &str) -> Result<RunSummary> {
         let nodes = rules::patch(nodes)?;
         self.write(move |run| {
@@ -163,8 +163,8 @@ impl RunHandle {
         })
     }
 
-    /// Whether a phase is to be run, is being run or is done, as the ledger of executions says.
-    pub fn should_run_phase(&self, phase: &str) -> Result<PhaseStanding> {
+    /// Returns the state of a phase, as recorded in the ledger of executions.
+    pub fn should_run_phase(&self, phase: &str) -> Result<PhaseState> {
         PhaseLabel::parse(phase)?;
         let standing = self.store.join.state().read(|tx| {
             let row =
@@ -172,20 +172,23 @@ impl RunHandle {
             Ok::<_, Error>(executions::standing(tx, &self.run, &rules::skill(&row.workflow_name, phase))?)
         })?;
         Ok(match standing {
-            None => PhaseStanding::Run,
-            Some((id, true)) => PhaseStanding::Running(id),
-            Some((id, false)) => PhaseStanding::Done(id),
+            None => PhaseState::Run,
+            Some((id, true)) => PhaseState::Running(id),
+            Some((id, false)) => PhaseState::Done(id),
         })
     }
 
-    /// Stops the run until somebody resumes it.
+    /// Pauses the run until it is resumed.
     pub fn pause(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Pause, act)
     }
 
-    /// Has a paused run go on, to be claimed. One that waits at a gate is answered there instead.
+    /// Resumes a paused run, so that it can be claimed. If no slot is free, it is queued ahead of every run that has
+    /// not started.
     ///
-    /// Without a free slot it is queued, before every run that has not begun.
+    /// # Errors
+    ///
+    /// Returns an error if the run waits at a gate: answer the gate instead.
     pub fn resume(&self, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence, queue) = (act.clone(), self.fence, Queue::of(&self.store));
@@ -201,17 +204,17 @@ impl RunHandle {
         })
     }
 
-    /// Ends the run from outside, whoever runs it.
+    /// Cancels the run, regardless of its owner.
     pub fn cancel(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Cancel, act)
     }
 
-    /// Fails a run from outside, whoever runs it.
+    /// Sets the run to failed, regardless of its owner.
     pub fn fail(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Fail, act)
     }
 
-    /// Ends the run, as its owner. `marker` becomes its last phase, where one is given.
+    /// Ends the run, as its owner. `marker` becomes its last phase, if it is given.
     pub fn finish(&self, end: &End, marker: Option<&str>) -> Result<StatusChange> {
         let (event, reason) = match end {
             End::Succeeded => (Event::Succeed, None),
@@ -222,7 +225,7 @@ impl RunHandle {
         marker.map(PhaseLabel::parse).transpose()?;
         let (fence, marker) = (self.fence, marker.map(str::to_owned));
         self.change(move |run| {
-            // Asked again, it finds what it made: its claim went with the end.
+            // A repeated call finds the run ended; its claim ended with the run.
             if run.row.status == event.target() {
                 return run.check_fence(fence).map(|()| false);
             }
@@ -234,9 +237,13 @@ impl RunHandle {
         })
     }
 
-    /// Pauses at a gate: the marker in the history, the scratch, the gate and the status, all or nothing.
+    /// Pauses the run at a gate. The entry in the history, the scratch, the gate and the status are one transaction.
     ///
-    /// A gate of the same id and content is returned as it is, and nothing changes; other content is an error.
+    /// A gate with the same id and content is returned unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a gate with the same id has other content, or if the expiry has passed.
     pub fn pause_at(&self, gate: &NewGate) -> Result<PausedAt> {
         check_gate(gate)?;
         let patch = gate.scratch.as_deref().map(rules::patch).transpose()?.unwrap_or_default();
@@ -255,12 +262,12 @@ impl RunHandle {
             }
             run.check_runs(fence)?;
             if let Some(at) = row.expires_at.filter(|at| *at <= now) {
-                let why = format!("is {at}, and a gate that has expired cannot be answered");
+                let why = format!("is {at}, which has passed");
                 return Err(Error::Invalid(Invalid::Value { what: "expires_at", why }));
             }
             let mut about = Map::new();
             about.insert("gate".to_owned(), gate.gate.as_str().into());
-            // The marker comes first: where the gate cannot be made, nothing is left of it.
+            // The entry in the history comes before the gate; an error rolls back both.
             run.add_phase(WAITING, true, about)?;
             run.merge(&patch)?;
             if let Some(at) = &gate.at {
@@ -274,14 +281,14 @@ impl RunHandle {
         })
     }
 
-    /// The last gate of this name that the run came to: whether it is to be asked again is seen from it.
+    /// Returns the last gate with this name of the run, to decide whether to ask again.
     pub fn gate(&self, gate: &str) -> Result<Option<Approval>> {
         let row = self.store.join.state().read(|tx| workflow_approvals::last_of(tx, &self.run, gate))?;
         Ok(row)
     }
 
-    /// Takes note of an answer, as the owner of the resumed run; false where that was done. Until then it is told anew
-    /// to every claim, so no answer is lost between its giver and the run.
+    /// Acknowledges an answer, as the owner of the resumed run. Returns false if it was acknowledged before. Every
+    /// claim gets the answer until it is acknowledged, so no answer is lost.
     pub fn acknowledge(&self, gate: &ApprovalId) -> Result<bool> {
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
@@ -310,12 +317,12 @@ impl RunHandle {
         })
     }
 
-    /// Moves the run by an event that anybody may cause.
+    /// Applies an event that anybody may cause.
     fn turn(&self, event: Event, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
-            // Asked again, it finds what it made: its claim went with the pause.
+            // A repeated call finds the run paused; its claim ended with the pause.
             if run.row.status == event.target() {
                 return Ok(false);
             }
@@ -324,7 +331,7 @@ impl RunHandle {
         })
     }
 
-    /// Changes what belongs to a run that runs, as its owner.
+    /// Changes the data of a running run, as its owner.
     pub(super) fn write(
         &self,
         mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<()> + Send + 'static,
@@ -341,7 +348,7 @@ impl RunHandle {
         })
     }
 
-    /// Changes how a run stands; `f` says whether it did.
+    /// Changes the status of a run. `f` returns true if it changed.
     pub(super) fn change(
         &self,
         f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
@@ -350,7 +357,7 @@ impl RunHandle {
         self.change_for(lease, f)
     }
 
-    /// The same, where whoever is to take it up has another time to do so.
+    /// Changes the status of a run, with another lease for the next owner.
     pub(super) fn change_for(
         &self,
         lease: Duration,
@@ -377,7 +384,7 @@ impl RunHandle {
 fn check_gate(gate: &NewGate) -> Result<()> {
     rules::bounded::<WORD_BYTES_MAX>("gate", &gate.gate)?;
     if gate.gate.is_empty() {
-        return Err(Error::Invalid(Invalid::Value { what: "gate", why: "must have a name".to_owned() }));
+        return Err(Error::Invalid(Invalid::Value { what: "gate", why: "must not be empty".to_owned() }));
     }
     rules::bounded::<REASON_BYTES_MAX>("summary", &gate.summary)?;
     rules::check_named("requested_by", gate.requested_by.as_ref())?;
@@ -421,7 +428,7 @@ fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Timestamp) -> App
     }
 }
 
-/// Notes in the scratch which turn of a loop asks, and which execution said what is asked.
+/// Records in the scratch the iteration that asks, and the execution with the question.
 fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
     let missing = || Error::NotFound(NotFound::Execution(at.output.clone()));
     let execution = executions::find(run.tx, &at.output)?.ok_or_else(missing)?;
@@ -437,8 +444,8 @@ fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
     run.merge(&[(at.key.clone(), state)].into())
 }
 
-/// The first field in which a gate differs from one that is asked for under its id. A time limit counts from the moment
-/// of the request, so two of them are taken as equal.
+/// Returns the first field in which an existing gate differs from the requested one. A relative expiry counts from the
+/// request, so two of them count as equal.
 fn other_field(there: &Approval, asked: &Approval) -> Option<&'static str> {
     let fields = [
         ("run", there.workflow_run_id == asked.workflow_run_id),

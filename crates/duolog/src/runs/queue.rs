@@ -1,8 +1,8 @@
-//! Starting, waiting for a slot, and starting again.
+//! Starting runs, the queue, and retries.
 //!
-//! How many runs are running is decided under one row that every start, admission, retry and resumption writes first. A
-//! paused run gives its slot up: without a free one it waits in the queue when it is resumed, before every run that has
-//! not begun. A run that is taken over from a dead owner keeps its slot.
+//! The number of running runs is decided under one row that every start, admission, retry and resume writes first. A
+//! paused run gives up its slot: if none is free when it is resumed, it is queued ahead of every run that has not
+//! started. A run that is taken over from a dead owner keeps its slot.
 
 use std::sync::Arc;
 
@@ -26,15 +26,18 @@ use crate::sessions::{NewSession, rules as session_rules};
 use crate::store::Store;
 use crate::workflows::{BaseWorkflows, is_enabled};
 
-/// Why an execution is closed that was begun under a claim which ended.
-pub(super) const EARLIER: Closing<'static> =
-    Closing { stop_reason: "stale", error: "stale: the claim that it was begun under has ended" };
+/// The reason for closing an execution whose claim has ended.
+pub(super) const EARLIER: Closing<'static> = Closing { stop_reason: "stale", error: "stale: its claim has ended" };
 
 impl Runs {
-    /// Starts a run, or finds the active one of the same workflow and trigger.
+    /// Starts a run, or returns the active run of the same workflow and trigger.
     ///
-    /// It is running at once if a slot is free that no queued run waits for, and queued otherwise. A disabled workflow
-    /// refuses. A run of the same id and content is returned as it is; other content is an error.
+    /// The run is running at once if there is a free slot that no queued run waits for; otherwise it is queued. A run
+    /// with the same id and content is returned unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the workflow is disabled, or if a run with the same id has other content.
     pub fn start(&self, new: &NewRun) -> Result<Started> {
         check(new)?;
         let join = &self.store.join;
@@ -72,21 +75,22 @@ impl Runs {
         })
     }
 
-    /// Lets queued runs begin while slots are free, at most `limit` of them: resumed runs first, then in order of arrival.
+    /// Starts queued runs while slots are free, at most `limit` of them: resumed runs first, then oldest first.
     ///
-    /// Runs that waited too long before they began are cancelled. Those of disabled workflows stay queued. With an owner,
-    /// what begins is claimed in the same step, and executions that an earlier claim left in flight are closed.
+    /// Runs that waited too long before their start are cancelled. Runs of disabled workflows stay queued. If an owner
+    /// is given, the runs are claimed in the same transaction, and executions that an earlier claim left in flight are
+    /// closed.
     pub fn admit(&self, owner: Option<&str>, limit: u32) -> Result<Admitted> {
         self.admit_some(owner, &TakeFilter { limit, ..TakeFilter::default() })
     }
 
-    /// Lets queued runs of some workflows begin, as [`Runs::admit`] does. The others keep their places.
+    /// Starts queued runs of some workflows, the same as [`Runs::admit`]. Other runs keep their places.
     pub(super) fn admit_some(&self, owner: Option<&str>, filter: &TakeFilter) -> Result<Admitted> {
         let join = &self.store.join;
         let (clock, limits, owner) = (join.tx_clock(), join.limits().runs, owner.map(str::to_owned));
         rules::check_named("owner", owner.as_ref())?;
         let (filter, limit) = (filter.clone(), filter.limit.clamp(1, PAGE_MAX) as usize);
-        // Most looks find nobody waiting, and write nothing.
+        // In most calls no run is queued; then nothing is written.
         if self.store.request_key()?.is_none() && join.state().read(|tx| table::queued(tx, None, 1))?.is_empty() {
             return Ok(Admitted::default());
         }
@@ -134,18 +138,18 @@ impl Runs {
         Ok(admitted)
     }
 
-    /// The number of queued runs before this one; None if it is not queued, or not among the first of very many.
+    /// Returns the number of queued runs ahead of this one; `None` if it is not queued, or too far back to count.
     pub fn waiting_before(&self, run: &RunId) -> Result<Option<u32>> {
         let waiting = self.store.join.state().read(|tx| table::queued(tx, None, PAGE_MAX))?;
         let at = waiting.iter().position(|row| row.id == *run);
         Ok(at.and_then(|at| u32::try_from(at).ok()))
     }
 
-    /// Ends what was waited for too long: queued runs that have not begun are cancelled, and runs at a gate fail. Queued
-    /// runs of disabled workflows stay.
+    /// Ends expired waits: queued runs that have not started are cancelled, and runs at an expired gate fail. Queued
+    /// runs of disabled workflows are kept.
     ///
-    /// Each page of them is a transaction of its own, and all pages are done. Under an operation id, a retry returns the
-    /// pages that were done, and goes on with the others.
+    /// Each page of runs is one transaction, and all pages are processed. Under an operation id, a retry returns the
+    /// pages that were processed and continues with the others.
     pub fn expire(&self) -> Result<Expired> {
         let (key, mut expired) = (self.store.request_key()?, Expired::default());
         for number in 0_u64.. {
@@ -166,7 +170,7 @@ impl Runs {
 
     /// Ends a page of queued runs and a page of runs at a gate, and returns their ids.
     ///
-    /// Only the ids are kept as the answer: summaries of a whole page may be longer than an answer can be.
+    /// Only the ids are recorded as the result: the summaries of a whole page may exceed the size limit of a result.
     fn expire_page(&self, key: Option<IdempotencyKey>) -> Result<(Vec<RunId>, Vec<RunId>)> {
         let join = &self.store.join;
         let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(&self.store));
@@ -199,21 +203,21 @@ impl Runs {
     }
 }
 
-/// The key of a page of a request that takes several. No run has an id with a space in it.
+/// Returns the key of a page of a request that has several pages. No run id contains a space.
 pub(super) fn page_key(key: Option<&IdempotencyKey>, number: u64) -> Option<IdempotencyKey> {
     key.map(|key| if number == 0 { key.clone() } else { key.part(&format!("page {number}")) })
 }
 
 impl RunHandle {
-    /// Has a run that failed or was cancelled run again, at once or when there is a place. What it did stays done.
+    /// Retries a run that failed or was cancelled, at once or from the queue. Finished phases stay finished.
     ///
-    /// It is a person's doing: it has a count of its own, and the run may be taken over as often as a new one.
+    /// Retries are counted separately, and the count of takeovers starts again.
     pub fn retry(&self, admission: Admission, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, queue) = (act.clone(), Queue::of(&self.store));
         self.change(move |run| {
             if !matches!(run.row.status, RunStatus::Failed | RunStatus::Cancelled) {
-                // It is so already, or may not be.
+                // It is active already, or cannot be retried.
                 return run.turn(Event::Retry, &act);
             }
             queue.refuse_disabled(run.tx, &run.row.workflow_name)?;
@@ -233,12 +237,12 @@ impl RunHandle {
         })
     }
 
-    /// Gives the run's slot up, as its owner: it waits at the end of the queue.
+    /// Gives up the run's slot, as its owner: the run goes to the end of the queue.
     pub fn requeue(&self, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
-            // Asked again, it finds what it made: its claim went with the slot.
+            // A repeated call finds the run queued; its claim ended with the slot.
             if run.row.status == RunStatus::Queued {
                 return Ok(false);
             }
@@ -260,7 +264,7 @@ impl Changing<'_, '_> {
         Fence(self.row.fence)
     }
 
-    /// Claims a run that was just admitted: what earlier claims left in flight is closed.
+    /// Claims a run that was just admitted, and closes executions that earlier claims left in flight.
     fn take_up(&mut self, owner: &str, lease: std::time::Duration) -> Result<Fence> {
         self.close_executions(&EARLIER, Left::ByEarlierClaims)?;
         let fence = self.claim(owner, lease);
@@ -268,7 +272,7 @@ impl Changing<'_, '_> {
         Ok(fence)
     }
 
-    /// Has the run's log tell who holds it now.
+    /// Writes a log line about the new claim.
     pub(super) fn tell_claim(&mut self, event: &str, dead: Option<&str>) -> Result<()> {
         let mut fields = self.fields();
         fields.insert("event".to_owned(), event.into());
@@ -280,13 +284,13 @@ impl Changing<'_, '_> {
         self.tell("run", &fields)
     }
 
-    /// Fails a run whose gate was not answered in time.
+    /// Sets a run to failed because its gate was not answered in time.
     pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::Approval) -> Result<()> {
         let reason = Some(format!("gate {} was not answered in time", gate.gate));
         self.turn(Event::Fail, &Attribution { actor: None, reason }).map(drop)
     }
 
-    /// Has the run's log tell how a gate stands.
+    /// Writes a log line about the status of a gate.
     pub(crate) fn tell_gate(
         &mut self,
         gate: &workflow_approvals::Approval,
@@ -303,7 +307,7 @@ impl Changing<'_, '_> {
     }
 }
 
-/// Checks what can be said of a new run without the state.
+/// Checks the fields of a new run that do not depend on the state.
 pub(crate) fn check(new: &NewRun) -> Result<()> {
     rules::check_workflow(&new.workflow_name)?;
     rules::check_named("trigger_id", Some(&new.trigger_id))?;
@@ -316,15 +320,12 @@ pub(crate) fn check(new: &NewRun) -> Result<()> {
         rules::json::<CONTEXT_BYTES_MAX>("context", context)?;
     }
     if new.issue_number.is_some_and(|number| i64::try_from(number).is_err()) {
-        return Err(Error::Invalid(Invalid::Value {
-            what: "issue_number",
-            why: "is larger than a row takes".to_owned(),
-        }));
+        return Err(Error::Invalid(Invalid::Value { what: "issue_number", why: "is too large".to_owned() }));
     }
     Ok(())
 }
 
-/// The session that a run gets which has none: called as the run is, where that can be the name of a file.
+/// Returns the session for a run without one: named like the run, if that is a valid file name.
 fn own_session(new: &NewRun, id: &RunId) -> NewSession {
     NewSession {
         id: SessionId::parse(id.as_str()).ok(),
@@ -333,13 +334,13 @@ fn own_session(new: &NewRun, id: &RunId) -> NewSession {
     }
 }
 
-/// The session whose log is to tell of a run, made where it has none.
+/// Returns the session whose log gets the lines about a run; creates it if the run has none.
 fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> Result<SessionId> {
     if let Some(planned) = planned {
         return planned.insert(tx).map(|row| row.id).map_err(|error| match &new.id {
             Some(id) if error.is_taken() => {
                 let why =
-                    format!("{id} is that of a session; give another, or have that session's log tell of the run");
+                    format!("{id} is the id of a session; use another id, or set that session as the run's session");
                 Error::Invalid(Invalid::Value { what: "id", why })
             }
             _ => error.into(),
@@ -352,7 +353,7 @@ fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> Re
     }
 }
 
-/// What a run begins with, beside what was asked for.
+/// The initial values of a run that are not in the request.
 struct Beginning {
     id: RunId,
     home: HomeId,
@@ -400,7 +401,7 @@ fn run_row(new: &NewRun, with: Beginning, limits: &RunLimits) -> RunRow {
     }
 }
 
-/// Has the log tell how a run began.
+/// Writes a log line about the start of a run.
 fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Timestamp, limits: &RunLimits) -> Result<Vec<OutboxLine>> {
     let mut run = Changing::of(tx, row, now, limits.lease);
     let mut fields: Map<_, _> = run.fields();
@@ -417,7 +418,7 @@ fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Timestamp, limits: &RunLimits) 
     Ok(run.told)
 }
 
-/// The first field in which a run differs from one that is to be started under its id.
+/// Returns the first field in which an existing run differs from the requested one.
 fn other_field(row: &RunRow, context: Option<&str>, new: &NewRun) -> Option<&'static str> {
     let (owner, repo) = rules::split_repo(new.owner.as_deref(), new.repo.as_deref());
     let fields = [
@@ -433,16 +434,16 @@ fn other_field(row: &RunRow, context: Option<&str>, new: &NewRun) -> Option<&'st
     fields.into_iter().find(|(_, is_equal)| !is_equal).map(|(field, _)| field)
 }
 
-/// What a slot is asked for.
+/// The purpose of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotFor {
-    /// A start or a retry: every queued run comes first.
+    /// A start or a retry: every queued run goes first.
     Start,
-    /// A resumption: only runs that were resumed earlier come first.
+    /// A resume: only runs that were resumed earlier go first.
     Resume,
 }
 
-/// The rules of the queue: who may begin, who waits, and for how long.
+/// The rules of the queue.
 #[derive(Clone)]
 pub(crate) struct Queue {
     bases: Arc<BaseWorkflows>,
@@ -454,7 +455,8 @@ impl Queue {
         Self { bases: Arc::clone(&store.core.base_workflows), limits: store.join.limits().runs }
     }
 
-    /// Has a paused run go on: running if a slot is free, and otherwise queued before all that have not begun.
+    /// Resumes a paused run: it is running if a slot is free, and otherwise queued ahead of every run that has not
+    /// started.
     pub(crate) fn resume(&self, run: &mut Changing<'_, '_>, act: &Attribution) -> Result<()> {
         let ord = workflow_queue::enter(run.tx)?;
         if mutant::is(Mutant::ResumeWithoutSlot) || self.has_slot(run.tx, run.now, SlotFor::Resume)? {
@@ -465,12 +467,12 @@ impl Queue {
         Ok(())
     }
 
-    /// The number of free slots.
+    /// Returns the number of free slots.
     fn free(&self, tx: &mut Tx<'_>) -> Result<u64> {
         Ok(u64::from(self.limits.max_running).saturating_sub(table::count_running(tx)?))
     }
 
-    /// True if a slot is free beside those that queued runs wait for: each of them has a right to one.
+    /// Returns true if there is a free slot that no queued run waits for.
     fn has_slot(&self, tx: &mut Tx<'_>, now: Timestamp, slot: SlotFor) -> Result<bool> {
         let (mut free, mut after) = (self.free(tx)?, None);
         while free > 0 {
@@ -478,7 +480,7 @@ impl Queue {
             after = waiting.last().and_then(|row| row.queued);
             for row in &waiting {
                 if slot == SlotFor::Resume && row.queued.is_some_and(|place| !place.is_resumed) {
-                    // Resumed runs come first in the queue, so all of them were counted.
+                    // Resumed runs are first in the queue, so all of them were counted.
                     return Ok(free > 0);
                 }
                 if !self.is_over(row, now) && !self.is_disabled(tx, &row.workflow_name)? {
@@ -507,14 +509,14 @@ impl Queue {
         }))
     }
 
-    /// True if a run waited for longer than one may that has not begun. A resumed run waits for as long as it takes.
+    /// Returns true if a run that has not started waited for too long. A resumed run never expires.
     fn is_over(&self, row: &RunRow, now: Timestamp) -> bool {
         let begins = row.queued.filter(|place| !place.is_resumed);
         begins.is_some_and(|place| rules::later(place.at, self.limits.queue_wait) <= now)
     }
 
     fn expire(&self, tx: &mut Tx<'_>, row: RunRow, now: Timestamp) -> Result<(RunRow, Vec<OutboxLine>)> {
-        let reason = Some(format!("it waited for a place for more than {} s", self.limits.queue_wait.as_secs()));
+        let reason = Some(format!("it waited for a slot for more than {} s", self.limits.queue_wait.as_secs()));
         let mut run = Changing::of(tx, row, now, self.limits.lease);
         run.turn(Event::Expire, &Attribution { actor: None, reason })?;
         run.done()

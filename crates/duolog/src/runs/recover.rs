@@ -1,4 +1,4 @@
-//! Who runs a run: claims, leases, and what becomes of a run whose owner died.
+//! Claims, leases, and the recovery of runs whose owner died.
 
 use std::time::Duration;
 
@@ -16,43 +16,43 @@ use super::rules::{self, Event};
 use super::{RunHandle, Runs};
 use crate::error::{Busy, Conflict, Error, Invalid, Result, Stale};
 
-/// What became of a wish to take a run up.
+/// The result of trying to claim a run.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Taken {
-    /// It is the caller's.
+    /// The caller has claimed it.
     Claimed(Box<Claim>),
-    /// It was taken over too often, and failed.
+    /// It failed because it was taken over too often.
     GivenUp(Box<RunSummary>),
-    /// Someone holds it, or it no longer runs.
+    /// Another owner has it, or it is no longer running.
     Left,
 }
 
-/// Who wants a run, and for how long.
+/// A request for a claim.
 #[derive(Clone)]
 pub(super) struct Wish {
     owner: String,
     lease: Duration,
     pub(super) clock: TxClock,
-    /// True if a run that works without a claim is left alone while its lease holds.
+    /// True to leave a run without an owner alone while its lease is valid.
     pub(super) only_idle: bool,
 }
 
 impl Runs {
-    /// Takes up what dead owners left: at boot, and now and then.
+    /// Recovers the runs of dead owners. Call it at startup and from time to time.
     ///
-    /// Runs whose lease ended are claimed for the caller, who is to resume them; what was in flight of each is closed, and
-    /// the takeover is counted. One that was taken over too often fails instead. What waits in the queue or at a gate is
-    /// left alone. A run that nobody has claimed has a lease too, from its start or its last write on.
+    /// Runs whose lease has expired are claimed for the caller, which must resume them. Their executions in flight are
+    /// closed, and the takeover is counted. A run that was taken over too often fails instead. Queued runs and runs at
+    /// a gate are not changed. A running run without an owner has a lease too, from its start or its last write.
     ///
-    /// Each run is a transaction of its own, and all of them are tried. One that cannot be taken up is returned in
-    /// [`Recovered::failed`] beside what was done. An error of the machine (busy, disk, an unknown outcome) ends the call:
-    /// [`Recovered::complete`] is false then, and the runs that are left are not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that were not
-    /// tried or could not be taken up.
+    /// Each run is one transaction, and all runs are tried. A run that cannot be claimed is returned in
+    /// [`Recovered::failed`]. A system error (busy, disk, unknown outcome) ends the call: then [`Recovered::complete`]
+    /// is false and the remaining runs are not tried. Under an operation id, a retry returns the claims that were made
+    /// and continues with the runs that were not tried or could not be claimed.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         self.recover_some(owner, &TakeFilter::default())
     }
 
-    /// Takes up what dead owners left, as [`Runs::recover`] does, of some workflows or at most so many runs.
+    /// Recovers the runs of dead owners, the same as [`Runs::recover`], of some workflows or up to a limit.
     ///
     /// [`Recovered::complete`] is true if the limit ended the call.
     pub fn recover_some(&self, owner: &str, filter: &TakeFilter) -> Result<Recovered> {
@@ -61,7 +61,7 @@ impl Runs {
         let (mut done, mut after) = (Recovered::default(), None);
         for number in 0_u64.. {
             let page = self.expired_page(&wish, page_key(key.as_ref(), number), after, filter)?;
-            // The place advances past runs that cannot be taken up, so that they keep nobody from the others.
+            // Runs that cannot be claimed are passed over, so that they do not block the others.
             let Some(last) = page.last() else {
                 done.complete = true;
                 break;
@@ -81,8 +81,8 @@ impl Runs {
         Ok(done)
     }
 
-    /// The runs whose lease ended, from behind one on. Under an operation id they are noted first: a retry tries the same
-    /// runs, and no others.
+    /// Returns the next runs whose lease has expired. Under an operation id they are recorded first: a retry tries the
+    /// same runs and no others.
     fn expired_page(
         &self,
         wish: &Wish,
@@ -110,7 +110,7 @@ impl Runs {
         self.store.transact(Write::once(self.durability, key), move |tx| Ok((expired(tx)?, Vec::new())))
     }
 
-    /// Takes up the runs of a page, until so many are claimed in all; false if an error of the machine ended it.
+    /// Claims the runs of a page, up to a total number. Returns false if a system error ended it.
     fn recover_page(
         &self,
         page: Vec<(Timestamp, RunId)>,
@@ -126,7 +126,7 @@ impl Runs {
             match self.take(&run, wish, key.map(|key| key.part(run.as_str()))) {
                 Ok(Taken::Claimed(claim)) => done.resumed.push(*claim),
                 Ok(Taken::GivenUp(run)) => done.given_up.push(*run),
-                // Another was faster.
+                // Another owner was faster.
                 Ok(Taken::Left) => {}
                 Err(error) => {
                     let is_general = error.is_general();
@@ -144,10 +144,7 @@ impl Runs {
         let owner = owner.to_owned();
         rules::check_named("owner", Some(&owner))?;
         if lease.is_zero() {
-            return Err(Error::Invalid(Invalid::Value {
-                what: "lease",
-                why: "must be longer than nothing".to_owned(),
-            }));
+            return Err(Error::Invalid(Invalid::Value { what: "lease", why: "must be longer than zero".to_owned() }));
         }
         Ok(Wish { owner, lease, clock: self.store.join.tx_clock(), only_idle: false })
     }
@@ -163,7 +160,11 @@ impl Runs {
 }
 
 impl RunHandle {
-    /// Claims a run that runs and has no owner, or whose owner's lease ended, for as long as the lease is renewed.
+    /// Claims a running run that has no owner, or whose lease has expired, until the lease expires.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the kind [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another owner has the run.
     pub fn claim(&self, owner: &str, lease: Option<Duration>) -> Result<Claim> {
         let runs = Runs { store: self.store.clone(), durability: self.durability };
         let wish = runs.wish(owner, lease.unwrap_or(self.store.join.limits().runs.lease))?;
@@ -182,7 +183,7 @@ impl RunHandle {
         }
     }
 
-    /// Renews the lease of the claim this is under; says when it ends now. Do so at a third of it.
+    /// Renews the lease of this claim and returns its new end. Renew it after each third of the lease.
     pub fn renew(&self, lease: Option<Duration>) -> Result<Timestamp> {
         let fence = self.fenced()?;
         let lease = lease.unwrap_or(self.store.join.limits().runs.lease);
@@ -198,13 +199,13 @@ impl RunHandle {
         })
     }
 
-    /// Gives the run up: it goes on running, for whoever claims it next.
+    /// Releases the run: it stays running and can be claimed by another owner.
     pub fn release(&self) -> Result<RunSummary> {
         let fence = self.fenced()?;
         self.write(move |run| {
             run.check_held(fence)?;
             run.row.lease_owner = None;
-            // What was written under this claim is over.
+            // Writes under this claim are refused from now on.
             run.row.fence += 1;
             run.tell_claim("release", None)
         })
@@ -212,13 +213,13 @@ impl RunHandle {
 
     fn fenced(&self) -> Result<Fence> {
         self.fence.ok_or_else(|| {
-            Error::Invalid(Invalid::Value { what: "fence", why: "must be said: claim gives it".to_owned() })
+            Error::Invalid(Invalid::Value { what: "fence", why: "is required: claim returns it".to_owned() })
         })
     }
 }
 
 impl Changing<'_, '_> {
-    /// Lets only a claim pass that holds.
+    /// Returns an error unless this is the current claim.
     fn check_held(&self, fence: Fence) -> Result<()> {
         self.check_runs(Some(fence))?;
         if self.row.lease_owner.is_some() {
@@ -229,7 +230,7 @@ impl Changing<'_, '_> {
     }
 }
 
-/// Takes a run up if nobody holds it.
+/// Claims a run if it has no owner.
 fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<OutboxLine>)> {
     let now = wish.clock.now(tx)?;
     let mut run = Changing::open(tx, run, now, wish.lease)?;
@@ -245,20 +246,19 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<OutboxL
     }
     let error = match &dead {
         Some(owner) => format!("stale: its owner {owner} did not renew its lease"),
-        None => "stale: whoever ran it is gone".to_owned(),
+        None => "stale: its owner is gone".to_owned(),
     };
-    // What runs without a claim is alive while its lease holds, and goes on under the new claim.
+    // A run without an owner is alive while its lease is valid; its executions continue under the new claim.
     let closed = if is_over {
         run.close_executions(&Closing { stop_reason: "stale", error: &error }, Left::ByAnyone)?
     } else {
         run.close_executions(&EARLIER, Left::ByEarlierClaims)?
     };
-    // One that nobody took up was not left by anybody, and neither was one that was just resumed.
+    // A run that had no owner and nothing in flight was not taken over, and neither was one that was just resumed.
     let taken_over = dead.is_some() || (is_over && !closed.is_empty());
     if taken_over && run.row.restart_count >= run.row.restart_cap {
         let times = run.row.restart_count;
-        let reason =
-            format!("taken over {times} times from owners that died, which is as often as it may be: given up");
+        let reason = format!("taken over {times} times from dead owners, which is the limit");
         run.turn(Event::Fail, &Attribution { actor: Some(wish.owner.clone()), reason: Some(reason) })?;
         let (row, told) = run.done()?;
         return Ok((Taken::GivenUp(Box::new(RunSummary::from(&row))), told));

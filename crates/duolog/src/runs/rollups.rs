@@ -1,4 +1,4 @@
-//! What was run by day and by hour, in any zone: sums of quarters of an hour, with nothing where nothing was.
+//! Roll-ups of executions by day and by hour in any time zone: sums over quarter hours, including empty intervals.
 
 use duolog_log::dialect::money::Money;
 use duolog_state::owned::execution_rollups::{self as table, RollupRow};
@@ -10,13 +10,14 @@ use super::Runs;
 use super::model::{Rollup, RollupInterval, RollupQuery};
 use crate::error::{Error, Invalid, Result};
 
-/// The days that are told of at most.
+/// The maximum number of days.
 const DAYS_MAX: u32 = 366;
-/// The hours that are told of at most.
+/// The maximum number of hours.
 const HOURS_MAX: u32 = 744;
 
 impl Runs {
-    /// What was run in the last days or hours, the present one included, oldest first. None is left out.
+    /// Returns the executions of the last days or hours, including the current one, oldest first. Empty intervals are
+    /// included.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let join = &self.store.join;
         let zone = zone(query.zone.as_deref())?;
@@ -75,7 +76,8 @@ fn next_day(at: &Zoned) -> Result<Zoned> {
     day.map_err(|error| out_of_range(&error))
 }
 
-/// Where the stretches begin, oldest first. Days are those of the zone, however long; hours are all as long.
+/// Returns the starts of the intervals, oldest first. Days are those of the time zone, of any length; hours all have
+/// the same length.
 fn starts(now: &Zoned, every: RollupInterval, last: u32) -> Result<Vec<Zoned>> {
     let mut starts = Vec::new();
     match every {

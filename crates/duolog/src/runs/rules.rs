@@ -1,4 +1,4 @@
-//! The state machine of runs, what a phase may be called, and how an execution ended: pure decisions.
+//! Pure decisions: the state machine of runs, the labels of phases, and the outcome of executions.
 
 use duolog_log::dialect::money::Money;
 use duolog_state::owned::executions::EndRow;
@@ -20,30 +20,30 @@ use std::time::Duration;
 use super::model::{Attribution, Execution, ExecutionOutcome, Finish};
 use crate::error::{Conflict, Error, ErrorKind, Invalid, Result};
 
-/// What happens to a run.
+/// An event of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A place is free for it.
+    /// A slot is free.
     Admit,
-    /// It gives its place up and waits for another.
+    /// It gives up its slot and waits for another.
     Requeue,
-    /// It stops until somebody says something.
+    /// It stops until it is resumed or its gate is answered.
     Pause,
-    /// It goes on.
+    /// It is running again.
     Resume,
-    /// It is to go on once a slot is free, before all that have not begun.
+    /// It is queued ahead of every run that has not started.
     ResumeLater,
-    /// It reached its end.
+    /// It succeeded.
     Succeed,
-    /// It came to a bad end.
+    /// It failed.
     Fail,
-    /// It is ended from outside.
+    /// It was cancelled.
     Cancel,
-    /// It waited too long for a place.
+    /// It waited too long for a slot.
     Expire,
-    /// Somebody has it run again after its end.
+    /// It was retried after its end and is running.
     Retry,
-    /// The same, once there is a place.
+    /// It was retried after its end and is queued.
     RetryLater,
 }
 
@@ -63,7 +63,7 @@ impl Event {
         Self::RetryLater,
     ];
 
-    /// The word in a log line.
+    /// Returns the word in a log line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admit => "admit",
@@ -78,7 +78,7 @@ impl Event {
         }
     }
 
-    /// The verb in a refusal, and its participle; none if nobody asks for it by name.
+    /// Returns the verb and its participle for error messages; `None` if no caller requests the event by name.
     pub(crate) const fn verb(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::Admit => ("admit", "admitted"),
@@ -93,7 +93,7 @@ impl Event {
         })
     }
 
-    /// How a run stands after it.
+    /// Returns the status after the event.
     pub const fn target(self) -> RunStatus {
         match self {
             Self::Admit | Self::Resume | Self::Retry => RunStatus::Running,
@@ -106,9 +106,9 @@ impl Event {
     }
 }
 
-/// The whole machine: how a run stands after an event, or nothing where that may not happen to it.
+/// Returns the status after an event; `None` if the event is not allowed. This is the complete state machine.
 ///
-/// Only a retry leaves an end, and never a good one.
+/// Only a retry leaves a final status, and never `succeeded`.
 pub const fn next(status: RunStatus, event: Event) -> Option<RunStatus> {
     use RunStatus::{Cancelled, Failed, Paused, Queued, Running};
     let legal = matches!(
@@ -121,13 +121,17 @@ pub const fn next(status: RunStatus, event: Event) -> Option<RunStatus> {
     if legal { Some(event.target()) } else { None }
 }
 
-/// What a run that stands so may become.
+/// Returns the possible next statuses.
 pub fn may_become(status: RunStatus) -> Vec<RunStatus> {
     let all = RunStatus::ALL.iter().copied();
     all.filter(|to| Event::ALL.iter().any(|event| next(status, *event) == Some(*to))).collect()
 }
 
-/// How a run stands after an event; nothing where it stands so already; or why it cannot.
+/// Returns the status after an event; `None` if the run has that status already.
+///
+/// # Errors
+///
+/// Returns an error if the event is not allowed.
 pub(super) fn decide(run: &RunId, status: RunStatus, event: Event) -> Result<Option<RunStatus>> {
     match next(status, event) {
         Some(status) => Ok(Some(status)),
@@ -136,8 +140,8 @@ pub(super) fn decide(run: &RunId, status: RunStatus, event: Event) -> Result<Opt
     }
 }
 
-/// True if an event finds what it would make: a retry, for one, finds the run active again, and so does a resumption
-/// whose run waits for a slot.
+/// Returns true if the effect of an event is there already: for example, a retry finds the run active, or a resume
+/// finds it queued.
 const fn is_so_already(status: RunStatus, event: Event) -> bool {
     match event {
         Event::Retry | Event::RetryLater => matches!(status, RunStatus::Running | RunStatus::Queued),
@@ -156,24 +160,24 @@ pub(super) fn is_stale(status: RunStatus, lease_expires_at: Option<Timestamp>, n
     status == RunStatus::Running && lease_expires_at.is_none_or(|until| until <= now)
 }
 
-/// Returns true if a renewal that failed so means that the claim is lost, and not only that it is to be tried again.
+/// Returns true if this error of a renewal means that the claim is lost, and not that it should be retried.
 pub(super) fn is_claim_lost(error: &Error) -> bool {
     use ErrorKind::{Closed, Conflict, Invalid, NotFound, ReadOnly, Stale, Unsupported};
     matches!(error.kind(), Stale | Conflict | NotFound | Invalid | ReadOnly | Unsupported | Closed)
 }
 
-/// The instant that long after another.
+/// Returns the timestamp plus a duration.
 pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
     let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(at.as_micros().saturating_add(micros))
 }
 
-/// A run after an event: what goes with a status comes and goes with it. Its place in a queue is the caller's matter.
+/// Returns a run with a new status and the fields that depend on it. The caller sets its place in the queue.
 pub(super) fn turned(before: &RunRow, status: RunStatus, now: Timestamp, lease: Duration) -> RunRow {
     let mut after = touched(before, now);
     after.status = status;
     after.lease_owner = None;
-    // Whoever held it before it stopped owns it no longer. An end keeps the fence, so that its owner may ask again.
+    // A run that stops loses its owner. A final status keeps the fence, so that the owner may repeat the call.
     after.fence += u64::from(!status.is_terminal());
     after.lease_expires_at = (status == RunStatus::Running).then(|| later(now, lease));
     after.finished_at = status.is_terminal().then_some(now);
@@ -184,14 +188,14 @@ pub(super) fn turned(before: &RunRow, status: RunStatus, now: Timestamp, lease: 
     after
 }
 
-/// A run after a change that leaves its status. A clock that was set back does not take an instant back.
+/// Returns a run after a change that keeps its status. A timestamp never goes back, even if the clock was set back.
 pub(super) fn touched(before: &RunRow, now: Timestamp) -> RunRow {
     let mut after = before.clone();
     after.updated_at = before.updated_at.max(now);
     after
 }
 
-/// How an execution ended, as the ledger tells: not every bad end is a failure.
+/// Returns the outcome of an execution: not every unsuccessful end is a failure.
 pub(super) fn outcome(end: Option<&EndRow>) -> ExecutionOutcome {
     let Some(end) = end else { return ExecutionOutcome::InFlight };
     match (end.success, end.stop_reason.as_deref()) {
@@ -202,16 +206,16 @@ pub(super) fn outcome(end: Option<&EndRow>) -> ExecutionOutcome {
     }
 }
 
-/// A phase's label, as the runner of a workflow makes it.
+/// A parsed phase label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseLabel {
-    /// The phase.
+    /// The name of the phase.
     pub name: String,
-    /// Which time of it this is, where it has several.
+    /// The repetition, if the label has one.
     pub turn: Option<PhaseTurn>,
 }
 
-/// Which time of a phase.
+/// The repetition of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseTurn {
     /// `name_iter_N`
@@ -225,7 +229,7 @@ pub enum PhaseTurn {
 }
 
 impl PhaseLabel {
-    /// Reads a label: 1 to 128 of `A-Z a-z 0-9 _ . -`, which may end in `_iter_N`, `_iter_N_retry`, `_fix_N`,
+    /// Parses a label: 1 to 128 of `A-Z a-z 0-9 _ . -`, optionally ending in `_iter_N`, `_iter_N_retry`, `_fix_N` or
     /// `_recheck_N`.
     pub fn parse(label: &str) -> Result<Self> {
         let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
@@ -249,32 +253,32 @@ impl PhaseLabel {
     }
 }
 
-/// What an execution of a phase does.
+/// Returns the skill of an execution of a phase.
 pub(super) fn skill(workflow: &str, phase: &str) -> String {
     format!("{workflow}:{phase}")
 }
 
-/// The workflow of a skill; `chat` is its own.
+/// Returns the workflow of a skill; `chat` is its own workflow.
 pub(crate) fn workflow_of(skill: &str) -> &str {
     skill.rsplit_once(':').map_or(skill, |(workflow, _)| workflow)
 }
 
-/// The phase of a skill; `chat` is its own.
+/// Returns the phase of a skill; `chat` is its own phase.
 pub(super) fn phase_of(skill: &str) -> &str {
     skill.rsplit_once(':').map_or(skill, |(_, phase)| phase)
 }
 
-/// Checks a workflow's name: it stands before a colon in what an execution does.
+/// Checks a workflow's name: it must not contain a colon, which ends it in a skill.
 pub(crate) fn check_workflow(name: &str) -> Result<()> {
     check_name("workflow", name)?;
     bounded::<WORKFLOW_BYTES_MAX>("workflow", name)?;
     if name.contains(':') {
-        return Err(Error::Invalid(Invalid::Value { what: "workflow", why: format!("{name:?} has a colon in it") }));
+        return Err(Error::Invalid(Invalid::Value { what: "workflow", why: format!("{name:?} contains a colon") }));
     }
     Ok(())
 }
 
-/// Checks a name that may be absent.
+/// Checks an optional name.
 pub(crate) fn check_named(what: &'static str, name: Option<&String>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     bounded::<NAME_BYTES_MAX>(what, name)?;
@@ -284,21 +288,21 @@ pub(crate) fn check_named(what: &'static str, name: Option<&String>) -> Result<(
     Ok(())
 }
 
-/// Checks who does something, and why.
+/// Checks the actor and the reason.
 pub(super) fn check_act(act: &Attribution) -> Result<()> {
     check_named("actor", act.actor.as_ref())?;
     act.reason.as_ref().map_or(Ok(()), |reason| bounded::<REASON_BYTES_MAX>("reason", reason))
 }
 
-/// Checks that a text fits its row.
+/// Returns an error if a text is too long for its column or contains a NUL.
 pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(Error::Invalid(Invalid::Value { what, why: "has a NUL byte in it".to_owned() }));
+        return Err(Error::Invalid(Invalid::Value { what, why: "contains a NUL byte".to_owned() }));
     }
     Bounded::<MAX>::new(what, text).map(drop).map_err(Error::from)
 }
 
-/// A repository that may be given with its owner, split. An owner that is said goes before the one in front of a slash.
+/// Splits a repository into owner and name. An explicit owner overrides the one before a slash.
 pub(crate) fn split_repo(owner: Option<&str>, repo: Option<&str>) -> (Option<String>, Option<String>) {
     let (inside, bare) = match repo.and_then(|repo| repo.split_once('/')) {
         Some((inside, bare)) if !inside.is_empty() && !bare.is_empty() => (Some(inside), Some(bare)),
@@ -307,7 +311,7 @@ pub(crate) fn split_repo(owner: Option<&str>, repo: Option<&str>) -> (Option<Str
     (owner.or(inside).map(str::to_owned), bare.map(str::to_owned))
 }
 
-/// The keys and values of a patch to a scratch: a JSON object, each value as it is written there.
+/// Returns the keys and values of a patch to the scratch: a JSON object, each value as written.
 pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
     let bad = |fault| Error::Invalid(Invalid::Item { number: 0, fault });
     check_object(text).map_err(bad)?;
@@ -334,16 +338,16 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
     Ok(patch)
 }
 
-/// A JSON object with members set: all others stay as they are written, in their order. A loop's state is kept so.
+/// Sets members of a JSON object. All other members keep their text and order. A loop's state is stored this way.
 pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String)]) -> Result<String> {
     let text = before.map(str::trim).filter(|text| *text != "null").unwrap_or("{}");
     let bad =
         |why: &str| Error::Invalid(Invalid::Value { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) });
     let text = if mutant::is(Mutant::LoopStateReplaced) && !text.starts_with('{') { "{}" } else { text };
     if !text.starts_with('{') {
-        return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
+        return Err(bad("is not a JSON object, which the state of a loop needs"));
     }
-    let members: Members<'_> = serde_json::from_str(text).map_err(|_| bad("holds an object that cannot be read"))?;
+    let members: Members<'_> = serde_json::from_str(text).map_err(|_| bad("is an object that cannot be parsed"))?;
     let is_set = |name: &RawValue| set.iter().any(|(other, _)| is_named(name, other));
     let kept = members.0.iter().filter(|(name, _)| !is_set(name));
     let kept = kept.map(|(name, value)| format!("{}:{}", name.get(), value.get()));
@@ -351,9 +355,10 @@ pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String
     Ok(format!("{{{}}}", kept.chain(set).collect::<Vec<_>>().join(",")))
 }
 
-/// A member of a JSON object as it is written; of two with one name the last. None if the text is not an object.
+/// Returns a member of a JSON object as written, the last of several with the same name; `None` if the text is not an
+/// object.
 ///
-/// What else the object holds may be anything that JSON is, such as half of a surrogate pair or `1e999`.
+/// The rest of the object may be any JSON, such as half of a surrogate pair or `1e999`.
 pub(crate) fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let members: Members<'a> = serde_json::from_str(text).ok()?;
     members.0.iter().rev().find(|(key, _)| is_named(key, name)).map(|(_, value)| value.get())
@@ -363,7 +368,7 @@ fn is_named(key: &RawValue, name: &str) -> bool {
     serde_json::from_str::<String>(key.get()).is_ok_and(|key| key == name)
 }
 
-/// The members of a JSON object in their order, names and values as they are written.
+/// The members of a JSON object in order, names and values as written.
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -388,39 +393,37 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Checks a JSON text of any kind that fits its row.
+/// Checks a JSON text of any type and its length.
 pub(super) fn json<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     Bounded::<MAX>::new(what, text).map_err(Error::from)?;
     check_value(text).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))
 }
 
-/// Bytes after a change, if they are within what all of them may be.
+/// Returns the size after a change, if it is within the limit.
 pub(super) fn grown(what: &'static str, bytes: u64, by: i64, max: u64) -> Result<u64> {
     let bytes = bytes.saturating_add_signed(by);
     if bytes > max {
-        let why = format!("would be {bytes} bytes, and all of it may be {max}: keep pointers, and text in executions");
+        let why = format!("would be {bytes} bytes, over the limit of {max}: store text in executions and refer to it");
         return Err(Error::Invalid(Invalid::Value { what, why }));
     }
     Ok(bytes)
 }
 
-/// Dollars as a number. What is negative or no number is refused; nothing said is not zero.
+/// Converts a number of dollars.
+///
+/// # Errors
+///
+/// Returns an error if the number is negative, not finite, or too large.
 pub fn dollars(number: f64) -> Result<Money> {
-    let bad =
-        || Error::Invalid(Invalid::Value { what: "cost_usd", why: format!("is {number}, and a cost is 0 or more") });
+    let bad = || Error::Invalid(Invalid::Value { what: "cost_usd", why: format!("is {number}; expected 0 or more") });
     if !number.is_finite() || number < 0.0 {
         return Err(bad());
     }
-    let over = || {
-        Error::Invalid(Invalid::Value {
-            what: "cost_usd",
-            why: format!("is {number}, which is more than can be counted"),
-        })
-    };
+    let over = || Error::Invalid(Invalid::Value { what: "cost_usd", why: format!("is {number}, which is too large") });
     Money::parse(&format!("{number}")).ok_or_else(over)
 }
 
-/// Checks how an execution ended.
+/// Checks the result of an execution.
 pub(super) fn check_finish(finish: &Finish) -> Result<()> {
     if let Some(error) = &finish.error {
         bounded::<REASON_BYTES_MAX>("error", error)?;
@@ -435,25 +438,25 @@ pub(super) fn check_finish(finish: &Finish) -> Result<()> {
         }
     }
     if finish.cost.is_some_and(|cost| cost > Money::from_dollars(USAGE_COST_MAX)) {
-        let why = format!("is over {USAGE_COST_MAX} dollars, which no execution costs");
+        let why = format!("is over the limit of {USAGE_COST_MAX} dollars");
         return Err(Error::Invalid(Invalid::Value { what: "cost", why }));
     }
     let tokens =
         [finish.input_tokens, finish.cache_creation_input_tokens, finish.cache_read_input_tokens, finish.output_tokens];
     let numbers = [finish.turns, finish.duration_ms, finish.api_duration_ms];
     if tokens.into_iter().chain(numbers).flatten().any(|number| number > USAGE_TOKENS_MAX) {
-        let why = format!("are over {USAGE_TOKENS_MAX}, which no execution reaches");
-        return Err(Error::Invalid(Invalid::Value { what: "its figures", why }));
+        let why = format!("are over the limit of {USAGE_TOKENS_MAX}");
+        return Err(Error::Invalid(Invalid::Value { what: "its numbers", why }));
     }
     Ok(())
 }
 
-/// Picodollars that fit a row.
+/// Returns the cost in picodollars, limited to what a column can store.
 pub(crate) fn picos(money: Money) -> u64 {
     u64::try_from(money.picos()).unwrap_or(COST_PICOS_MAX).min(COST_PICOS_MAX)
 }
 
-/// One more of what may not be known, within what a row holds.
+/// Adds two optional values, limited to what a column can store.
 pub(crate) fn sum(known: Option<u64>, more: Option<u64>) -> Option<u64> {
     match (known, more) {
         (None, None) => None,
@@ -461,24 +464,24 @@ pub(crate) fn sum(known: Option<u64>, more: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The tokens of all kinds that an execution said it used; nothing where it said nothing.
+/// Returns the total number of tokens that an execution reported; `None` if it reported none.
 pub(crate) fn tokens(end: &EndRow) -> Option<u64> {
     [end.input_tokens, end.cache_creation_input_tokens, end.cache_read_input_tokens, end.output_tokens]
         .into_iter()
         .fold(None, sum)
 }
 
-/// The start of a text, cut between characters.
+/// Returns the start of a text, cut between characters.
 pub(crate) fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// The end of a text, cut between characters.
+/// Returns the end of a text, cut between characters.
 pub(crate) fn tail(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }
 
-/// Whether a text stands in what an execution says of itself, whatever the case of its letters.
+/// Returns true if the fields of an execution contain a text, ignoring case.
 pub(super) fn is_about(execution: &Execution, lowered: &str) -> bool {
     let holds = |text: &str| text.to_lowercase().contains(lowered);
     let repo = match (&execution.owner, &execution.repo) {

@@ -1,4 +1,4 @@
-//! The next run for a worker, and waiting for one.
+//! Taking the next run as a worker, and waiting for one.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use super::model::{Claim, Next, TakeFilter};
 use super::recover::Taken;
 use crate::error::{Error, Result};
 
-/// The directory of the logs of a home, beneath its state.
+/// The directory of a home's logs, below its state directory.
 const LOGS: &str = "sessions";
 
-/// The longest wait without a look at the state: another home may have started the run, or a hint may be lost.
+/// The longest wait before the state is read again: another home may have started the run, or a notification may be
+/// lost.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 
-/// The shortest pause between two looks, however much is appended.
+/// The shortest pause between two reads of the state, however much is appended.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Runs {
-    /// Claims the next run for a worker: running runs that nobody has claimed or whose lease has expired, oldest first, and
-    /// then the first of the queue, if a slot is free.
+    /// Claims the next run for a worker: running runs without an owner or with an expired lease, oldest first, then the
+    /// first run of the queue if a slot is free.
     ///
-    /// A run that works without a claim is left alone while its lease holds. One that was taken over too often fails
-    /// instead, and one that was queued for too long is cancelled. `filter.limit` has no effect.
+    /// A run without an owner is left alone while its lease is valid. A run that was taken over too often fails
+    /// instead, and a run that was queued for too long is cancelled. `filter.limit` has no effect.
     pub fn take_next(&self, owner: &str, filter: &TakeFilter, lease: Option<Duration>) -> Result<Next> {
         let mut wish = self.wish(owner, lease.unwrap_or(self.store.join.limits().runs.lease))?;
         wish.only_idle = true;
@@ -68,13 +69,13 @@ impl Runs {
             ..RootOptions::default()
         };
         let mut follower = RootFollower::new(&self.store.core.home.state.join(LOGS), join.hints(), options)?;
-        // What is there is passed over, and its directories are watched, before the state is looked at.
+        // Existing lines are skipped and their directories are watched before the state is read.
         while follower.poll(&mut |_| {})? == Progress::Delivered {}
         Ok(RunFeed { follower })
     }
 }
 
-/// Waits for something to change in a home: every change of a run appends to a log.
+/// Waits for changes in a home: every change of a run appends to a log.
 pub struct RunFeed {
     follower: RootFollower,
 }
@@ -85,10 +86,11 @@ impl RunFeed {
         self.follower.bell()
     }
 
-    /// Waits until something may have changed or the bell rings, at most two seconds. A wait may end for nothing.
+    /// Waits until something may have changed or the bell rings, at most two seconds. It may also return without a
+    /// change.
     pub fn wait(&mut self) -> Result<()> {
         self.follower.wait(LOOK_AFTER);
-        // A busy home does not keep its workers busy.
+        // Limits the load of workers in a busy home.
         std::thread::sleep(LOOK_PAUSE);
         while self.follower.poll(&mut |_| {})? == Progress::Delivered {}
         Ok(())

@@ -7,7 +7,7 @@ use super::{NewRun, dollars};
 use crate::error::{Conflict, Error, Invalid};
 
 #[test]
-fn the_machine_is_this_and_no_more() {
+fn the_state_machine_is_complete() {
     let legal = [
         (Queued, vec![Running, Cancelled]),
         (Running, vec![Queued, Paused, Succeeded, Failed, Cancelled]),
@@ -22,7 +22,7 @@ fn the_machine_is_this_and_no_more() {
 }
 
 #[test]
-fn a_refusal_names_both_states_and_the_legal_ones() {
+fn a_refusal_names_the_status_and_the_possible_changes() {
     let run = RunId::parse("r1").expect("an id");
     let error = rules::decide(&run, Paused, Event::Succeed).expect_err("illegal").to_string();
     assert_eq!(error, "cannot finish run r1: it is paused; a paused run can be resumed, failed or cancelled");
@@ -30,12 +30,12 @@ fn a_refusal_names_both_states_and_the_legal_ones() {
     assert_eq!(error, "cannot retry run r1: it is succeeded, which is final");
     let error = rules::decide(&run, Failed, Event::Resume).expect_err("illegal").to_string();
     assert_eq!(error, "cannot resume run r1: it is failed; a failed run can only be retried");
-    assert!(matches!(rules::decide(&run, Cancelled, Event::Cancel), Ok(None)), "it is so already");
+    assert!(matches!(rules::decide(&run, Cancelled, Event::Cancel), Ok(None)), "it is cancelled already");
     assert!(matches!(rules::decide(&run, Running, Event::Retry), Ok(None)), "another was faster");
-    assert!(matches!(rules::decide(&run, Queued, Event::Resume), Ok(None)), "it goes on once a slot is free");
+    assert!(matches!(rules::decide(&run, Queued, Event::Resume), Ok(None)), "it is resumed when a slot is free");
 }
 
-/// No refusal names what was refused among what is possible.
+/// A refusal never lists the refused change as possible.
 #[test]
 fn a_refusal_never_contradicts_itself() {
     let run = RunId::parse("r1").expect("an id");
@@ -51,7 +51,7 @@ fn a_refusal_never_contradicts_itself() {
 }
 
 #[test]
-fn members_are_set_and_all_others_stay_as_they_are_written() {
+fn members_are_set_and_all_others_keep_their_text() {
     let set = [("iteration", "2".to_owned()), ("last", "\"e\"".to_owned())];
     let with = |before: Option<&str>| rules::with_members("k", before, &set);
     for (before, after) in [
@@ -69,7 +69,7 @@ fn members_are_set_and_all_others_stay_as_they_are_written() {
 }
 
 #[test]
-fn labels_are_read_by_their_grammar() {
+fn labels_are_parsed_by_their_grammar() {
     let label = |text: &str| PhaseLabel::parse(text).map(|label| (label.name, label.turn));
     let known = [
         ("plan", "plan", None),
@@ -92,7 +92,7 @@ fn labels_are_read_by_their_grammar() {
 }
 
 #[test]
-fn a_cost_is_a_number_from_nothing_on() {
+fn a_cost_is_a_number_from_zero_on() {
     for bad in [f64::NAN, f64::INFINITY, -0.01, f64::NEG_INFINITY] {
         assert!(matches!(dollars(bad), Err(Error::Invalid(Invalid::Value { what: "cost_usd", .. }))), "{bad}");
     }
@@ -122,7 +122,7 @@ fn texts_are_cut_between_characters() {
 }
 
 #[test]
-fn a_patch_keeps_values_as_they_are_written() {
+fn a_patch_keeps_values_as_written() {
     let patch = rules::patch(r#"{"a": 1.50 , "b":{"x":[ 1]}}"#).expect("a patch");
     assert_eq!(patch.into_values().collect::<Vec<_>>(), ["1.50", "{\"x\":[ 1]}"]);
     let large = format!("{{\"k\":\"{}\"}}", "x".repeat(64 << 10));
@@ -134,9 +134,9 @@ fn a_patch_keeps_values_as_they_are_written() {
 }
 
 proptest! {
-    /// Whatever happens to a run: it moves only as the machine says, an end is left by a retry alone, and never a good one.
+    /// A run changes only as the state machine allows. Only a retry leaves a final status, and never `succeeded`.
     #[test]
-    fn no_run_leaves_the_machine(events in prop::collection::vec(0_usize..Event::ALL.len(), 0..60)) {
+    fn no_run_leaves_the_state_machine(events in prop::collection::vec(0_usize..Event::ALL.len(), 0..60)) {
         let run = RunId::parse("r").expect("an id");
         let mut status = Queued;
         for event in events.into_iter().map(|at| Event::ALL[at]) {
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn a_new_run_says_as_little_as_it_must() {
+fn a_new_run_needs_few_fields() {
     let new = NewRun::new("build", duolog_types::TriggerType::Cli, "t");
     assert!(new.context.is_none() && new.session_id.is_none() && new.claimed_by.is_none());
     assert_eq!(RunStatus::ALL.len(), 6);

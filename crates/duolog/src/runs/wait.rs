@@ -1,4 +1,4 @@
-//! Waiting for a run: woken by the line that its log gets, whichever process wrote it.
+//! Waiting for a run: the line in its log wakes the waiter, whichever process wrote it.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use super::RunHandle;
 use super::model::{RunSummary, Until};
 use crate::error::Result;
 
-/// How long a wait without a word from the log lasts before the row is looked at all the same: a line may be held up, as
-/// on a full disk, and the log may be another home's.
+/// The longest wait before the row is read again: a line may be delayed, for example by a full disk, and the log may be
+/// in another home.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 
 impl RunHandle {
-    /// Waits until the run stands as asked, at most that long; then it is given as it is, whether or not it does.
+    /// Waits until the run meets the condition or the timeout has passed, and returns the run.
     pub fn wait(&self, until: &Until, timeout: Duration) -> Result<RunSummary> {
         let deadline = Instant::now().checked_add(timeout);
         let runs = self.store.runs();
@@ -23,7 +23,7 @@ impl RunHandle {
         if until.is_met(run.status) {
             return Ok(run);
         }
-        // It follows from here on before the row is read again: a line in between is not missed.
+        // The follower starts before the row is read again, so that no line in between is missed.
         let mut follow = run.session_id.as_ref().map_or(Ok(None), |session| self.follow(session))?;
         loop {
             run = runs.summary(&self.run)?;
@@ -41,7 +41,7 @@ impl RunHandle {
         }
     }
 
-    /// The run's log from its end on; nothing where it is another home's, or gone.
+    /// Returns a follower at the end of the run's log; `None` if the log is in another home or was deleted.
     fn follow(&self, session: &SessionId) -> Result<Option<Follow>> {
         let join = &self.store.join;
         let followed = join.read_log(session).and_then(|log| {

@@ -1,4 +1,4 @@
-//! What is done when a schedule's time has come.
+//! Firing a schedule: starting its run.
 
 use duolog_types::{CronRunId, Timestamp, TriggerType};
 
@@ -7,7 +7,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::runs::{NewRun, check_new_run};
 use crate::store::Store;
 
-/// Does what a schedule is for, and says what came of it.
+/// Fires a schedule, and returns the result.
 pub fn fire(store: &Store, due: &Due) -> FiringResult {
     match &due.workflow {
         Some(workflow) => start(store, due, workflow),
@@ -15,7 +15,7 @@ pub fn fire(store: &Store, due: &Due) -> FiringResult {
     }
 }
 
-/// Checks that the times of a schedule can start a run: what no firing could do is refused when the configuration is read.
+/// Returns an error if the schedule can never start a run. The check is made when the configuration is read.
 pub(crate) fn check(base: &BaseSchedule) -> Result<()> {
     let due = Due::of(base, CronRunId::new(), Timestamp::from_micros(0), 0);
     due.workflow.as_deref().map_or(Ok(()), |workflow| check_new_run(&new_run(&due, workflow)))
@@ -29,11 +29,11 @@ fn new_run(due: &Due, workflow: &str) -> NewRun {
     }
 }
 
-/// Starts a run of the workflow, unless one of the same trigger is active.
+/// Starts a run of the workflow, unless a run of the same trigger is active.
 fn start(store: &Store, due: &Due, workflow: &str) -> FiringResult {
     match store.runs().start(&new_run(due, workflow)) {
         Ok(started) if started.existed => {
-            let detail = format!("run {} of an earlier time goes on", started.run.id);
+            let detail = format!("run {} of an earlier time is still active", started.run.id);
             FiringResult { workflow_run_id: Some(started.run.id.to_string()), ..FiringResult::skipped(detail) }
         }
         Ok(started) => FiringResult::started(started.run.id.to_string()),

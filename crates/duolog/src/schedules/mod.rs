@@ -1,8 +1,9 @@
-//! Schedules: what fires when, what is said over it, and what came of each time.
+//! Schedules, their overrides and their history.
 //!
-//! The configuration has the schedules; what is said over one lives in the state, for all homes that share it, and goes
-//! before. Any number of processes may tick: the row of a time in `cron_runs` is added before it is fired, and only who
-//! added it fires it. So a time is fired once or, where whoever took it dies, not at all, and that is on record.
+//! Schedules are defined in the configuration. An override is in the state, for all homes that share it, and takes
+//! precedence. Any number of processes may tick: a process inserts the row of a due time into `cron_runs` before it
+//! fires, and only the process that inserted the row fires. A time is therefore fired at most once; if its process
+//! dies, that is recorded.
 
 mod fire;
 mod model;
@@ -32,10 +33,10 @@ use crate::error::{Error, Invalid, NotFound, Result};
 use crate::sessions::bounded;
 use crate::store::Store;
 
-/// The firings that are looked at for failures one after another.
+/// The number of firings that are searched for consecutive failures.
 const STREAK_MAX: u32 = 100;
 
-/// The schedules of a store.
+/// The handle for schedules.
 #[derive(Clone)]
 pub struct Schedules {
     pub(crate) store: Store,
@@ -43,14 +44,14 @@ pub struct Schedules {
 }
 
 impl Schedules {
-    /// The same, with who changes or fires them.
+    /// Sets the actor of changes and firings.
     #[must_use]
     pub fn by(mut self, actor: Option<String>) -> Self {
         self.actor = actor.filter(|actor| !actor.is_empty());
         self
     }
 
-    /// Every schedule as it is in force, in the order of the configuration.
+    /// Returns every schedule with the values in force, in the order of the configuration.
     pub fn list(&self, now: Timestamp) -> Result<ScheduleList> {
         let bases = &self.store.core.schedules;
         self.store.join.state().read(|tx| {
@@ -62,17 +63,21 @@ impl Schedules {
         })
     }
 
-    /// One schedule as it is in force.
+    /// Returns one schedule with the values in force.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration has no schedule with this name.
     pub fn get(&self, name: &str, now: Timestamp) -> Result<Schedule> {
         let base = self.base(name)?;
         self.store.join.state().read(|tx| in_force(tx, base, now))
     }
 
-    /// Overrides a schedule from now on. What was overridden before and is not mentioned stays; what is cleared is as in
-    /// the configuration.
+    /// Overrides a schedule from now on. Fields that the change leaves out keep their override; fields that it clears
+    /// return to the configuration.
     ///
-    /// A change that leaves the schedule's times as they are changes nothing about what is due. Otherwise times that
-    /// passed before and were not fired are recorded as skipped.
+    /// If the times of the schedule stay the same, due times stay due. Otherwise times that passed and were not fired
+    /// are recorded as skipped.
     pub fn set(&self, name: &str, change: &ScheduleChange, durability: Durability) -> Result<Schedule> {
         let base = self.base(name)?.clone();
         self.check_actor()?;
@@ -91,7 +96,7 @@ impl Schedules {
                 updated_at: now,
                 updated_by: actor.clone(),
             };
-            // Checked together: an expression is one in its zone.
+            // Checked together, because an expression depends on its time zone.
             let effective = rules::effective(&base, Some(&row));
             Timetable::parse(&effective.cron.value, &effective.zone.value)
                 .map_err(|BadTimetable { key, why }| Error::Invalid(Invalid::Value { what: key, why }))?;
@@ -106,8 +111,8 @@ impl Schedules {
         self.get(name, now)
     }
 
-    /// Removes the override of a schedule; returns false if it has none. The configuration need not have the schedule any
-    /// more.
+    /// Removes the override of a schedule. Returns false if it has none. The schedule need not be in the configuration
+    /// any more.
     pub fn clear(&self, name: &str, durability: Durability) -> Result<bool> {
         let (name, by) = (name.to_owned(), self.by_now()?);
         let base = self.store.core.schedules.iter().find(|base| base.name == name).cloned();
@@ -122,9 +127,11 @@ impl Schedules {
         })
     }
 
-    /// A page of firings, the latest time first: of one schedule, or of all.
+    /// Returns a page of firings, of one schedule or of all, newest first.
     ///
-    /// Returns an error if the token is of a list of other firings.
+    /// # Errors
+    ///
+    /// Returns an error if the token belongs to another list.
     pub fn runs(&self, name: Option<&str>, after: Option<&PageToken>, limit: u32) -> Result<FiringList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
         Invalid::check_page(after, of_list)?;
@@ -140,7 +147,7 @@ impl Schedules {
         Ok(FiringList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
     }
 
-    /// The firing with this id.
+    /// Returns the firing with this id; `None` if there is none.
     pub fn run(&self, id: CronRunId) -> Result<Option<CronRun>> {
         let now = self.store.now()?;
         let row = self.store.join.state().read(|tx| cron_runs::find(tx, id))?;
@@ -161,27 +168,27 @@ impl Schedules {
     }
 }
 
-/// Returns from when on the times of a schedule count, and whether the clock was set back since; `None` if nobody looked
-/// before, and so nothing was missed.
+/// Returns the time from which on the times of a schedule count, and true if the clock was set back since; `None` if
+/// the schedule was never ticked, so that nothing was missed.
 fn since(tx: &mut Tx<'_>, name: &str, now: Timestamp, clock: Timestamp) -> Result<Option<(Timestamp, bool)>> {
     let Some(TickRow { ticked_at, from_at }) = cron_ticks::find(tx, name)? else { return Ok(None) };
-    // Somebody may ask for an instant that has passed; that is no clock set back.
+    // A caller may tick for a time in the past; that does not mean that the clock was set back.
     if !rules::was_ahead(ticked_at, now.max(clock)) {
         return Ok(Some((ticked_at, false)));
     }
-    // The clock was ahead when it ticked: times after the last one that has a row were not fired.
+    // The clock was ahead at the last tick: times after the last one with a row were not fired.
     let until = Timestamp::from_micros(now.as_micros().saturating_add(1));
     let fired = cron_runs::newest_of(tx, name, Some(until), 1)?.pop().map(|row| row.due_at);
     let since = if from_at.is_some_and(|at| at > now) { None } else { fired.max(from_at) };
     Ok(Some((since.unwrap_or(now), true)))
 }
 
-/// Records that the times of a schedule were looked at until an instant.
+/// Records the time up to which a schedule was ticked.
 fn move_to(tx: &mut Tx<'_>, name: &str, at: Timestamp, back: bool) -> duolog_state::Result<()> {
     if back { cron_ticks::set_back(tx, name, at) } else { cron_ticks::advance(tx, name, at) }
 }
 
-/// Has a schedule that was changed count from now on, and records the times that passed before and were not fired.
+/// Makes a changed schedule count from now on, and records the times that passed and were not fired.
 fn restart(tx: &mut Tx<'_>, base: &BaseSchedule, was: &rules::Effective, is: &rules::Effective, by: &By) -> Result<()> {
     if was.is_same(is) {
         return Ok(());
@@ -196,12 +203,12 @@ fn restart(tx: &mut Tx<'_>, base: &BaseSchedule, was: &rules::Effective, is: &ru
     Ok(cron_ticks::restart(tx, &base.name, by.at)?)
 }
 
-/// Who fires.
+/// The actor and process of a firing.
 struct By {
     home: HomeId,
     process: ProcessId,
     actor: Option<String>,
-    /// When, by the clock of the state: the times that are due are looked for up to another instant, if the caller wants.
+    /// The current time by the clock of the state. The caller may tick for another time.
     at: Timestamp,
 }
 
@@ -224,7 +231,11 @@ fn row_of(base: &BaseSchedule, id: CronRunId, time: &rules::DueAt, by: &By) -> C
     }
 }
 
-/// The schedule of this name. Where there is none, the error names the nearest.
+/// Returns the schedule with this name.
+///
+/// # Errors
+///
+/// Returns an error that suggests the most similar name if there is no such schedule.
 pub fn find_base<'b>(bases: &'b [BaseSchedule], name: &str) -> Result<&'b BaseSchedule> {
     bases.iter().find(|base| base.name == name).ok_or_else(|| {
         let names = bases.iter().map(|base| base.name.as_str());
@@ -233,12 +244,12 @@ pub fn find_base<'b>(bases: &'b [BaseSchedule], name: &str) -> Result<&'b BaseSc
     })
 }
 
-/// A schedule as the configuration has it, where there is no state that could say anything over it.
+/// Returns a schedule without its override and history, for a home without a state.
 pub fn as_configured(base: &BaseSchedule, now: Timestamp) -> Schedule {
     told(base, None, now)
 }
 
-/// A schedule as it is in force.
+/// Returns a schedule with the values in force.
 fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Timestamp) -> Result<Schedule> {
     let said = cron_overrides::find(tx, &base.name)?;
     let latest = cron_runs::newest_of(tx, &base.name, None, 1)?.pop().map(|row| CronRun::of(row, now));
@@ -248,7 +259,7 @@ fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Timestamp) -> Result<Sche
     Ok(Schedule { latest, failures, failing_since, ..told(base, said, now) })
 }
 
-/// A schedule with what is said over it, and nothing of what came of it.
+/// Returns a schedule with its override, without its history.
 fn told(base: &BaseSchedule, said: Option<CronOverrideRow>, now: Timestamp) -> Schedule {
     let effective = rules::effective(base, said.as_ref());
     let (next, problem) = match effective.timetable() {

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use std::fmt;
 
@@ -11,121 +11,121 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 
 duolog_types::words!(
-/// What is done about times that passed while nobody looked.
+/// The handling of times that passed while no process ticked.
 #[derive(Default)]
 CatchUp, "way to catch up", {
-    /// The last of them is fired.
+    /// Only the last of them is fired.
     #[default]
     Latest = "latest",
-    /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them, and each has a run of its own.
+    /// The last [`duolog_types::limits::CATCH_UP_MAX`] of them are fired, and each has its own run.
     All = "all",
-    /// None is fired that is later than [`duolog_types::limits::SCHEDULE_GRACE`].
+    /// Times older than [`duolog_types::limits::SCHEDULE_GRACE`] are not fired.
     None = "none",
 });
 
-/// A schedule as the configuration has it.
+/// A schedule in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseSchedule {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// When it fires.
+    /// The cron expression.
     pub cron: String,
-    /// The time zone in which that is meant.
+    /// The time zone of the expression.
     pub zone: String,
-    /// Whether it does.
+    /// True if it fires.
     pub enabled: bool,
-    /// The workflow that it is for.
+    /// The workflow to start.
     pub workflow: Option<String>,
-    /// What the workflow is given, as a JSON object.
+    /// The context of the run, as a JSON object.
     pub context: Option<String>,
-    /// What is done about missed times.
+    /// The handling of missed times.
     pub catch_up: CatchUp,
-    /// What it is for, for people.
+    /// The description.
     pub description: Option<String>,
-    /// Where the file says so, counted from one.
+    /// The line of the file, counted from 1.
     pub line: usize,
 }
 
 duolog_types::words!(
-/// Where a value of a schedule comes from.
+/// The origin of a value.
 Origin, "origin of a value", {
     /// The configuration.
     Base = "config",
-    /// What was said over it.
+    /// The override.
     Override = "override",
 });
 
-/// A value in force, and where it comes from.
+/// A value in force and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce<T> {
-    /// What is in force.
+    /// The value.
     pub value: T,
-    /// Why.
+    /// The origin.
     pub from: Origin,
 }
 
-/// A time to come.
+/// A future time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Time {
-    /// The instant.
+    /// The timestamp.
     pub at: Timestamp,
-    /// The same as a clock in the schedule's zone shows it.
+    /// The local time in the schedule's time zone.
     pub local: String,
 }
 
-/// A schedule as it is in force.
+/// A schedule with the values in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// As the configuration has it.
+    /// The schedule in the configuration.
     pub base: BaseSchedule,
-    /// When it fires.
+    /// The cron expression.
     pub cron: InForce<String>,
-    /// In which zone.
+    /// The time zone.
     pub zone: InForce<String>,
-    /// Whether it does.
+    /// True if it fires.
     pub enabled: InForce<bool>,
-    /// Since when something is said over it, and by whom.
+    /// The time of the override and its actor.
     pub overridden: Option<(Timestamp, Option<String>)>,
-    /// The next times; none where it is not enabled.
+    /// The next times; empty if it is disabled.
     pub next: Vec<Time>,
-    /// Why it cannot fire, where what was said over it cannot be used.
+    /// The reason why it cannot fire, if its override is not valid.
     pub problem: Option<String>,
-    /// What came of the last time.
+    /// The last firing.
     pub latest: Option<CronRun>,
-    /// How many firings failed one after another until now.
+    /// The number of consecutive failures until now.
     pub failures: u32,
-    /// When the first of those was fired.
+    /// The time of the first of these failures.
     pub failing_since: Option<Timestamp>,
 }
 
-/// What is to be said over a schedule. What is left out stays as it was said.
+/// A change of a schedule's override. `None` keeps a field; `Some(None)` clears its override.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleChange {
-    /// Whether it fires; nothing inside has it as the configuration does.
+    /// True to enable it, false to disable it.
     pub enabled: Option<Option<bool>>,
-    /// When it fires, likewise.
+    /// The cron expression.
     pub cron: Option<Option<String>>,
-    /// In which zone, likewise.
+    /// The time zone.
     pub zone: Option<Option<String>>,
 }
 
-/// A time that is due, and is this caller's to fire.
+/// A due time that this caller claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     /// The firing.
     pub id: CronRunId,
     /// The schedule.
     pub name: String,
-    /// The workflow that it is for.
+    /// The workflow to start.
     pub workflow: Option<String>,
-    /// What the workflow is given, as a JSON object.
+    /// The context of the run, as a JSON object.
     pub context: Option<String>,
-    /// The time.
+    /// The due time.
     pub due_at: Timestamp,
-    /// How many times before it were missed and are not fired, as far as was counted.
+    /// The number of earlier times that were missed and are not fired, up to a limit.
     pub missed: u32,
-    /// The trigger id of its run. With `catch_up = "all"` the due time is part of it, so each time has a run of its own;
-    /// otherwise it is the schedule's name, and a time is skipped while the run of an earlier one is active.
+    /// The trigger id of its run. With `catch_up = "all"` it contains the due time, so each time has its own run;
+    /// otherwise it is the schedule's name, and a time is skipped while the run of an earlier time is active.
     pub trigger_id: String,
 }
 
@@ -147,41 +147,41 @@ impl Due {
     }
 }
 
-/// How a firing ended.
+/// The result of a firing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FiringResult {
-    /// In a word.
+    /// The outcome.
     pub outcome: CronOutcome,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
-    /// What there is to say besides.
+    /// More details.
     pub detail: Option<String>,
     /// The run that was started.
     pub workflow_run_id: Option<String>,
 }
 
 impl FiringResult {
-    /// A run was started.
+    /// Returns the result of a firing that started a run.
     pub fn started(workflow_run_id: impl Into<String>) -> Self {
         Self { workflow_run_id: Some(workflow_run_id.into()), ..Self::of(CronOutcome::Ok) }
     }
 
-    /// It is done.
+    /// Returns the result of a firing that is done.
     pub fn done() -> Self {
         Self::of(CronOutcome::Ok)
     }
 
-    /// There was nothing to do, and why.
+    /// Returns the result of a firing that had nothing to do, with the reason.
     pub fn nothing(detail: impl AsRef<str>) -> Self {
         Self { detail: Some(clipped(detail.as_ref())), ..Self::of(CronOutcome::Nothing) }
     }
 
-    /// It was left out, and why.
+    /// Returns the result of a firing that was skipped, with the reason.
     pub fn skipped(detail: impl AsRef<str>) -> Self {
         Self { detail: Some(clipped(detail.as_ref())), ..Self::of(CronOutcome::Skipped) }
     }
 
-    /// It went wrong.
+    /// Returns the result of a firing that failed.
     pub fn failed(error: impl AsRef<str>) -> Self {
         Self { error: Some(clipped(error.as_ref())), ..Self::of(CronOutcome::Failed) }
     }
@@ -191,45 +191,46 @@ impl FiringResult {
     }
 }
 
-/// The start of a text that fits its row, without the NUL bytes that a server has no place for. Nothing is no text.
+/// Truncates a text to the limit of its column and removes NUL bytes, which PostgreSQL cannot store. An empty text gets
+/// a default.
 fn clipped(text: &str) -> String {
     let mut text = text.replace('\0', "\u{fffd}");
     text.truncate(text.floor_char_boundary(REASON_BYTES_MAX));
-    if text.is_empty() { "it was not said why".to_owned() } else { text }
+    if text.is_empty() { "no reason was given".to_owned() } else { text }
 }
 
-/// A time that was fired, and what came of it.
+/// A time that was fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fired {
     /// The time.
     pub due: Due,
-    /// What came of it.
+    /// The result.
     pub outcome: FiringResult,
 }
 
-/// What a tick did.
+/// The result of a tick.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticked {
-    /// What was fired or skipped, in the order in which it was.
+    /// The times that were fired or skipped, in order.
     pub fired: Vec<Fired>,
-    /// Due times that another process fired.
+    /// The number of due times that another process fired.
     pub taken: u32,
-    /// Schedules that cannot fire, and why.
+    /// Schedules that cannot fire, with the reason.
     pub problems: Vec<(String, String)>,
 }
 
-/// An error that stopped a tick, with what the tick did before. The times that it did not come to stay due.
+/// An error that stopped a tick, with the result up to then. The remaining times stay due.
 #[derive(Debug)]
 pub struct Interrupted {
-    /// What was done.
+    /// The result so far.
     pub ticked: Ticked,
-    /// What went wrong.
+    /// The error.
     pub error: Error,
 }
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot fire what else is due, after {} times: {}", self.ticked.fired.len(), self.error)
+        write!(f, "cannot fire the remaining due times after {} times: {}", self.ticked.fired.len(), self.error)
     }
 }
 
@@ -239,14 +240,14 @@ impl std::error::Error for Interrupted {
     }
 }
 
-/// How a firing stands.
+/// The status of a firing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FiringStatus {
-    /// It ended.
+    /// It has ended.
     Ended(CronOutcome),
-    /// It goes on.
+    /// It is running.
     Running,
-    /// Whoever fired it is gone: it began long ago, and no end was told. It is not fired again.
+    /// Its process died: it started long ago and has no result. It is not fired again.
     Lost,
 }
 
@@ -260,7 +261,7 @@ impl FiringStatus {
         }
     }
 
-    /// The word in JSON and for people.
+    /// Returns the word in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended(outcome) => outcome.as_str(),
@@ -279,23 +280,23 @@ impl fmt::Display for FiringStatus {
 /// A firing of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CronRun {
-    /// Its id.
+    /// The id.
     pub id: CronRunId,
     /// The schedule.
     pub name: String,
-    /// The workflow that it was for.
+    /// The workflow.
     pub workflow: Option<String>,
-    /// The time.
+    /// The due time.
     pub due_at: Timestamp,
-    /// When it was fired.
+    /// The time at which it was fired.
     pub started_at: Timestamp,
-    /// When that was done.
+    /// The time at which it ended.
     pub finished_at: Option<Timestamp>,
-    /// How it stands.
+    /// The status.
     pub standing: FiringStatus,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
-    /// What there is to say besides.
+    /// More details.
     pub detail: Option<String>,
     /// The run that it started.
     pub workflow_run_id: Option<String>,
@@ -303,7 +304,7 @@ pub struct CronRun {
     pub home_id: HomeId,
     /// The process that fired it.
     pub process_id: ProcessId,
-    /// Who had it fired.
+    /// The actor.
     pub actor: Option<String>,
 }
 
@@ -327,20 +328,20 @@ impl CronRun {
     }
 }
 
-/// A page of firings, the latest time first.
+/// A page of firings, newest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FiringList {
     /// The firings.
     pub runs: Vec<CronRun>,
-    /// The token of the next page, where there is one.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<PageToken>,
 }
 
 /// All schedules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleList {
-    /// Those of the configuration, in its order.
+    /// The schedules of the configuration, in its order.
     pub schedules: Vec<Schedule>,
-    /// Names over which something is said, and which this home's configuration does not have.
+    /// The names of overrides whose schedule is not in this home's configuration.
     pub elsewhere: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What is in force, what is due, and what counts as a failure: pure decisions.
+//! Pure decisions: the values in force, the due times and the failures.
 
 use duolog_state::owned::cron_overrides::CronOverrideRow;
 use duolog_types::limits::{CATCH_UP_MAX, REASON_BYTES_MAX, SCHEDULE_GRACE};
@@ -15,7 +15,7 @@ pub(super) struct Effective {
     pub(super) enabled: InForce<bool>,
 }
 
-/// What is in force: what was said over a schedule, and where nothing was, what the configuration says.
+/// Returns the values in force: an override takes precedence over the configuration.
 pub(super) fn effective(base: &BaseSchedule, said: Option<&CronOverrideRow>) -> Effective {
     fn over<T: Clone>(said: Option<T>, base: &T) -> InForce<T> {
         match said {
@@ -31,40 +31,40 @@ pub(super) fn effective(base: &BaseSchedule, said: Option<&CronOverrideRow>) -> 
 }
 
 impl Effective {
-    /// When it fires; what cannot be used is told as a sentence.
+    /// Returns the timetable. The error is a sentence.
     pub(super) fn timetable(&self) -> Result<Timetable, String> {
         Timetable::parse(&self.cron.value, &self.zone.value).map_err(|bad| format!("{} {}", bad.key, bad.why))
     }
 }
 
 impl Effective {
-    /// Returns true if a schedule fires at the same times as another.
+    /// Returns true if both fire at the same times.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let values = |one: &Self| (one.cron.value.clone(), one.zone.value.clone(), one.enabled.value);
         values(self) == values(other)
     }
 }
 
-/// Returns true if the clock that looked last was ahead of now by more than clocks of several machines differ.
+/// Returns true if the clock at the last tick was ahead of now by more than the clocks of several machines differ.
 pub(super) fn was_ahead(ticked_at: Timestamp, now: Timestamp) -> bool {
     ticked_at.as_micros().saturating_sub(now.as_micros()) > micros(SCHEDULE_GRACE)
 }
 
-/// A time that is due.
+/// A due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DueAt {
     pub(super) at: Timestamp,
-    /// How many before it are left out, as far as was counted.
+    /// The number of earlier times that are left out, up to a limit.
     pub(super) missed: u32,
-    /// Why it is not fired, if it is only recorded.
+    /// The reason why it is not fired but only recorded.
     pub(super) skipped: Option<String>,
 }
 
-/// Returns the times after one instant and up to another that are fired or recorded, in their order.
+/// Returns the times after `since` and up to `now` that are fired or recorded, oldest first.
 pub(super) fn due(timetable: &Timetable, since: Timestamp, now: Timestamp, catch_up: CatchUp) -> Vec<DueAt> {
     let mut times = Vec::new();
     let mut until = now;
-    // From the last one back, so that a long silence costs no more than a short one. One more than are fired.
+    // Searched backwards, so that a long pause costs no more than a short one. One more than are fired.
     while times.len() <= CATCH_UP_MAX {
         let Some(at) = timetable.latest(until).filter(|at| *at > since) else { break };
         times.push(at);
@@ -105,8 +105,8 @@ fn micros(time: std::time::Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// How many firings failed one after another, the last first, and since when. What was left out, or goes on, says
-/// nothing.
+/// Returns the number of consecutive failures, newest first, and the time of the first. Skipped and running firings do
+/// not count.
 pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>) -> (u32, Option<Timestamp>) {
     let (mut failures, mut since) = (0, None);
     for (at, standing) in firings {
@@ -121,7 +121,7 @@ pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>)
     (failures, since)
 }
 
-/// What is kept on record of a firing: what it said itself, and what was left out before it.
+/// Returns the detail to record for a firing: its own detail, and the number of times that were missed before it.
 pub(super) fn told(detail: Option<&str>, missed: u32) -> Option<String> {
     match (detail, told_missed(missed)) {
         (Some(detail), Some(missed)) => {
@@ -132,7 +132,7 @@ pub(super) fn told(detail: Option<&str>, missed: u32) -> Option<String> {
     }
 }
 
-/// What is kept on record of times that are left out.
+/// Returns the detail to record for missed times.
 pub(super) fn told_missed(missed: u32) -> Option<String> {
     let or_more = if missed as usize >= CATCH_UP_MAX { " or more" } else { "" };
     match missed {

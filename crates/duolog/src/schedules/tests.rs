@@ -14,12 +14,12 @@ fn table(cron: &str, zone: &str) -> Timetable {
     Timetable::parse(cron, zone).unwrap_or_else(|bad| panic!("{bad:?}"))
 }
 
-/// The next times after an instant, as a clock in the zone shows them.
+/// The next times after a timestamp, as local times.
 fn after(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
     let table = table(cron, zone);
     let times = std::iter::successors(table.next(at(from)), |at| table.next(*at));
     let times: Vec<Timestamp> = times.take(count).collect();
-    // Looked at from behind they are the same.
+    // A backward search returns the same times.
     for time in &times {
         assert_eq!(table.latest(*time), Some(*time), "{cron} {zone}");
         let before = Timestamp::from_micros(time.as_micros() - 1);
@@ -29,7 +29,7 @@ fn after(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn expressions_mean_what_cron_means() {
+fn expressions_follow_cron() {
     let from = "2026-01-01T00:00:00Z";
     let cases: &[(&str, &[&str])] = &[
         ("30 3 * * *", &["2026-01-01T03:30:00+00:00", "2026-01-02T03:30:00+00:00"]),
@@ -41,7 +41,7 @@ fn expressions_mean_what_cron_means() {
         ("0 0 * * 0", &["2026-01-04T00:00:00+00:00", "2026-01-11T00:00:00+00:00"]),
         ("0 0 * * 7", &["2026-01-04T00:00:00+00:00", "2026-01-11T00:00:00+00:00"]),
         ("0 0 1 FEB *", &["2026-02-01T00:00:00+00:00", "2027-02-01T00:00:00+00:00"]),
-        // Both days are restricted: either will do.
+        // Both days are restricted: a match of either fires.
         ("0 0 13 * FRI", &["2026-01-02T00:00:00+00:00", "2026-01-09T00:00:00+00:00", "2026-01-13T00:00:00+00:00"]),
         ("0 0 29 2 *", &["2028-02-29T00:00:00+00:00", "2032-02-29T00:00:00+00:00"]),
         ("0 0 31 * *", &["2026-01-31T00:00:00+00:00", "2026-03-31T00:00:00+00:00"]),
@@ -58,7 +58,7 @@ fn expressions_mean_what_cron_means() {
     }
 }
 
-/// A time that is left out when clocks are put forward is made up for once, right after the gap.
+/// A time that is skipped when clocks are put forward fires once, right after the gap.
 #[test]
 fn a_time_in_the_gap_fires_once_right_after_it() {
     let cases: &[(&str, &str, &str, &[&str])] = &[
@@ -68,7 +68,7 @@ fn a_time_in_the_gap_fires_once_right_after_it() {
             "2026-03-28T00:00:00Z",
             &["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"],
         ),
-        // Several times in one gap are one time after it, and so is one that is due right then.
+        // Several times in one gap fire once after it, together with a time that is due right then.
         (
             "0,30 2-3 * * *",
             "Europe/Berlin",
@@ -81,7 +81,7 @@ fn a_time_in_the_gap_fires_once_right_after_it() {
             "2026-03-07T12:00:00Z",
             &["2026-03-08T03:00:00-04:00", "2026-03-09T02:15:00-04:00"],
         ),
-        // Half an hour is left out.
+        // The gap is half an hour.
         (
             "10 2 * * *",
             "Australia/Lord_Howe",
@@ -101,9 +101,9 @@ fn a_time_in_the_gap_fires_once_right_after_it() {
     }
 }
 
-/// A time that comes twice when clocks are put back fires the first time.
+/// A time that occurs twice when clocks are put back fires the first time.
 #[test]
-fn a_time_that_comes_twice_fires_once() {
+fn a_time_that_occurs_twice_fires_once() {
     let cases: &[(&str, &str, &str, &[&str])] = &[
         (
             "30 2 * * *",
@@ -133,16 +133,16 @@ fn a_time_that_comes_twice_fires_once() {
     for (cron, zone, from, expected) in cases {
         assert_eq!(after(cron, zone, from, expected.len()), *expected, "{cron} {zone}");
     }
-    // Asked in the second pass, the first one is behind.
+    // Asked in the second pass, the time of the first pass is in the past.
     let berlin = table("30 2 * * *", "Europe/Berlin");
     let second_pass = at("2026-10-25T01:15:00Z");
     assert_eq!(berlin.latest(second_pass), Some(at("2026-10-25T00:30:00Z")));
     assert_eq!(berlin.next(second_pass), Some(at("2026-10-26T01:30:00Z")));
 }
 
-/// Where the hours are left open, what counts is the time that passes.
+/// If the hours are not restricted, elapsed time counts.
 #[test]
-fn a_rhythm_goes_with_the_clock_as_it_goes() {
+fn an_interval_follows_elapsed_time() {
     assert_eq!(
         after("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 4),
         [
@@ -162,7 +162,7 @@ fn a_rhythm_goes_with_the_clock_as_it_goes() {
         ]
     );
     assert_eq!(after("@hourly", "America/New_York", "2026-11-01T04:30:00Z", 3).len(), 3);
-    // A zone whose minutes are not ours.
+    // A time zone with an offset that is not a full hour.
     assert_eq!(
         after("0 * * * *", "Asia/Kathmandu", "2026-06-01T00:00:00Z", 2),
         ["2026-06-01T06:00:00+05:45", "2026-06-01T07:00:00+05:45"]
@@ -171,7 +171,7 @@ fn a_rhythm_goes_with_the_clock_as_it_goes() {
 }
 
 #[test]
-fn parts_of_a_second_count_for_what_is_behind() {
+fn fractions_of_a_second_count() {
     let table = table("0 3 * * *", "UTC");
     assert_eq!(table.latest(at("2026-01-01T03:00:00.5Z")), Some(at("2026-01-01T03:00:00Z")));
     assert_eq!(table.latest(at("2026-01-01T02:59:59.999999Z")), Some(at("2025-12-31T03:00:00Z")));
@@ -180,7 +180,7 @@ fn parts_of_a_second_count_for_what_is_behind() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_with_what_would_be_right() {
+fn an_invalid_expression_is_refused_with_the_expected_form() {
     let cases = [
         ("61 3 * * *", "UTC", "cron", "minute \"61\""),
         ("0 25 * * *", "UTC", "cron", "hour \"25\""),
@@ -191,12 +191,12 @@ fn what_cannot_be_meant_is_told_with_what_would_be_right() {
         ("0 0 0 1 1 * 2030", "UTC", "cron", "7 of 5 or 6 fields"),
         ("", "UTC", "cron", "0 of 5 or 6 fields"),
         ("@never", "UTC", "cron", "1 of 5 or 6 fields"),
-        ("0 0 30 2 *", "UTC", "cron", "no such day comes"),
+        ("0 0 30 2 *", "UTC", "cron", "no such day exists"),
         ("0 3 * * ÿ", "UTC", "cron", "expected minute hour day month weekday"),
         ("0 3 * * *", "Berlin", "zone", "did you mean \"Europe/Berlin\"?"),
         ("0 3 * * *", "Europe/Berln", "zone", "did you mean \"Europe/Berlin\"?"),
-        ("0 3 * * *", "", "zone", "which is no time zone"),
-        ("0 3 * * *", "../../etc/passwd", "zone", "which is no time zone"),
+        ("0 3 * * *", "", "zone", "which is not a time zone"),
+        ("0 3 * * *", "../../etc/passwd", "zone", "which is not a time zone"),
         ("0 3 * * *", "Mars/Olympus", "zone", "expected a name like \"Europe/Berlin\""),
     ];
     for (cron, zone, key, why) in cases {
@@ -220,7 +220,7 @@ fn base(catch_up: CatchUp) -> BaseSchedule {
 }
 
 #[test]
-fn what_was_missed_is_made_up_for_as_was_said() {
+fn missed_times_are_handled_by_catch_up() {
     let table = table(&base(CatchUp::Latest).cron, "UTC");
     let due = |since: &str, now: &str, catch_up| rules::due(&table, at(since), at(now), catch_up);
     let (since, now) = ("2026-01-01T00:30:00Z", "2026-01-01T04:30:00Z");
@@ -235,9 +235,9 @@ fn what_was_missed_is_made_up_for_as_was_said() {
     let in_time = due(since, "2026-01-01T04:04:59Z", CatchUp::None);
     assert!(in_time.len() == 1 && in_time[0].skipped.is_none());
     for &catch_up in CatchUp::ALL {
-        assert_eq!(due("2026-01-01T04:00:00Z", now, catch_up), [], "what was looked at is not due");
+        assert_eq!(due("2026-01-01T04:00:00Z", now, catch_up), [], "a time that was ticked is not due");
         assert_eq!(due(now, since, catch_up), [], "a clock that went back");
-        // However long nobody looked, it is bounded.
+        // The number is bounded, however long no process ticked.
         assert!(due("1990-01-01T00:00:00Z", now, catch_up).len() <= CATCH_UP_MAX + 1);
     }
     let years = due("1990-01-01T00:00:00Z", now, CatchUp::All);
@@ -251,10 +251,10 @@ fn what_was_missed_is_made_up_for_as_was_said() {
 }
 
 #[test]
-fn failures_are_counted_up_to_the_last_that_went_well() {
+fn failures_are_counted_back_to_the_last_success() {
     use CronOutcome::{Failed, Nothing, Ok, Skipped};
     let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
-    // Each was fired a second before the one that is named before it.
+    // Each was fired a second before the previous one in the list.
     let count = |standings: &[FiringStatus]| {
         let firings =
             standings.iter().enumerate().map(|(back, one)| (at(100 - i64::try_from(back).expect("few")), *one));
@@ -280,9 +280,9 @@ fn a_clock_was_ahead_if_it_differs_by_more_than_machines_do() {
     );
 }
 
-/// Every schedule that can be configured has times that can start a run.
+/// Every schedule that can be configured can start a run.
 #[test]
-fn a_schedule_whose_times_can_start_no_run_is_refused() {
+fn a_schedule_that_can_start_no_run_is_refused() {
     let with = |workflow: &str, name: &str, catch_up| BaseSchedule {
         workflow: Some(workflow.to_owned()),
         name: name.to_owned(),
@@ -294,29 +294,29 @@ fn a_schedule_whose_times_can_start_no_run_is_refused() {
     assert!(check_firing(&with(&"w".repeat(257), "n", CatchUp::Latest)).is_err(), "too long");
     assert!(check_firing(&with("review", &"n".repeat(1000), CatchUp::All)).is_err(), "no room for the due time");
     assert!(check_firing(&with("review", &"n".repeat(1000), CatchUp::Latest)).is_ok());
-    assert!(check_firing(&with("review", &"n".repeat(1020), CatchUp::Latest)).is_err(), "who triggered it");
+    assert!(check_firing(&with("review", &"n".repeat(1020), CatchUp::Latest)).is_err(), "no room for the trigger");
 }
 
 #[test]
-fn what_is_told_of_an_end_fits_its_row() {
+fn the_detail_of_a_result_fits_its_column() {
     assert_eq!(rules::told(Some("done"), 1).as_deref(), Some("done; 1 earlier time was missed"));
     assert_eq!((rules::told(Some("done"), 0).as_deref(), rules::told(None, 0)), (Some("done"), None));
     assert!(rules::told(Some(&"é".repeat(8192)), 7).is_some_and(|told| told.len() <= 16 * 1024));
     let long = FiringResult::failed("é".repeat(20_000)).error.expect("told");
     assert!(long.len() <= 16 * 1024 && long.starts_with("éé"));
     assert!(FiringResult::nothing("\0".repeat(16 * 1024)).detail.is_some_and(|text| text.len() <= 16 * 1024));
-    assert_eq!(FiringResult::skipped("").detail.as_deref(), Some("it was not said why"));
+    assert_eq!(FiringResult::skipped("").detail.as_deref(), Some("no reason was given"));
 }
 
 proptest! {
-    /// Whatever is written there, it is understood or refused.
+    /// Every expression is accepted or refused without a panic.
     #[test]
     fn no_expression_panics(cron in "[-0-9*/,?LW#A-Za-z@+ ]{0,24}|[ -~]{0,40}|(\\S{1,6} ){4}\\S{1,6}", zone in "[ -~]{0,24}") {
         let _ = Timetable::parse(&cron, "UTC");
         let _ = Timetable::parse("0 0 * * *", &zone);
     }
 
-    /// Forwards and backwards, in and around every change of the clock, the times are the same ones.
+    /// Forward and backward searches return the same times, also around every clock change.
     #[test]
     fn the_last_time_is_the_one_that_came_next(
         zone in prop::sample::select(vec![

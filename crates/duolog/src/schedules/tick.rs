@@ -1,4 +1,4 @@
-//! Ticks: times that are due are claimed, fired and recorded.
+//! Ticks: due times are claimed, fired and recorded.
 
 use duolog_join::{IdempotencyKey, Write};
 use duolog_state::owned::cron_runs::{self, CronEnd};
@@ -13,20 +13,20 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 impl Schedules {
-    /// Fires what has become due since the last tick: `fire` does what each time is for, and its answer is recorded.
+    /// Fires the times that became due since the last tick: `fire` is called for each time, and its result is recorded.
     ///
-    /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first look at a
+    /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first tick of a
     /// schedule fires nothing. A time is claimed right before it is fired: if the process dies inside `fire`, that time
-    /// is not fired again and is recorded as lost, and those after it stay due. `now` is [`crate::Store::now`], or an instant before
-    /// it.
+    /// is recorded as lost and not fired again, and later times stay due. `now` is [`crate::Store::now`] or an earlier
+    /// time.
     ///
-    /// Under an operation id ([`crate::Store::once`]), a retry tells of the times that were fired before, fires those that were
-    /// claimed and not finished, and goes on up to the same instant. `fire` runs again only for the latter. It gets a store
-    /// handle for what it does: the one change that is made through it is made once.
+    /// Under an operation id ([`crate::Store::once`]), a retry returns the times that were fired before, fires those
+    /// that were claimed and not finished, and continues up to the same time. `fire` is called again only for
+    /// unfinished times. It gets a store handle, through which one change is made once.
     ///
     /// # Errors
     ///
-    /// Returns the first error together with what was fired before it.
+    /// Returns the first error, together with the times that were fired before it.
     pub fn tick(
         &self,
         now: Timestamp,
@@ -34,7 +34,7 @@ impl Schedules {
     ) -> std::result::Result<Ticked, Box<Interrupted>> {
         let mut ticked = Ticked::default();
         let done = self.store.request_key().and_then(|key| {
-            // Each part of the request has a key of its own, and what belongs to no request has none.
+            // Each part of the request has its own key, and work outside of the request has none.
             let schedules = Self { store: self.store.under(None), actor: self.actor.clone() };
             schedules.tick_all(now, key.as_ref(), &mut fire, &mut ticked)
         });
@@ -75,7 +75,8 @@ impl Schedules {
                 Look::Wrong(why) => ticked.problems.push((base.name.clone(), why)),
                 Look::Due(effective, times) => {
                     for (at, time) in times.iter().enumerate() {
-                        // What lies behind the last one is done with; before that, an error leaves the rest due.
+                        // After the last time, the schedule is up to date; before that, an error leaves the other times
+                        // due.
                         let until = if at + 1 == times.len() { now } else { time.at };
                         match self.claim(base, time, &effective, (now, until), key)? {
                             Claim::Taken => ticked.taken += 1,
@@ -95,7 +96,7 @@ impl Schedules {
         if idle.is_empty() {
             return Ok(());
         }
-        // Lost with the power it is looked at again, and nothing is due twice.
+        // If a power loss undoes this, the schedule is examined again; no time becomes due twice.
         self.store.transact(Durability::Process, move |tx| {
             for Idle { name, enabled } in &idle {
                 let row = cron_ticks::find(tx, name)?;
@@ -110,7 +111,7 @@ impl Schedules {
         })
     }
 
-    /// Fires a time that is claimed, and records what came of it.
+    /// Fires a claimed time, and records the result.
     fn fire(
         &self,
         due: Due,
@@ -126,7 +127,7 @@ impl Schedules {
         kept
     }
 
-    /// Tells of the times of a schedule that were claimed under this key before, and fires those that were not finished.
+    /// Returns the times of a schedule that were claimed under this key before, and fires those that were not finished.
     fn resume(
         &self,
         base: &BaseSchedule,
@@ -153,7 +154,7 @@ impl Schedules {
         Ok(())
     }
 
-    /// Looks for what is due of a schedule. Most ticks end here.
+    /// Finds the due times of a schedule. Most ticks end here.
     fn look(&self, base: &BaseSchedule, now: Timestamp, clock: Timestamp) -> Result<Look> {
         self.store.join.state().read(|tx| {
             let said = cron_overrides::find(tx, &base.name)?;
@@ -172,8 +173,8 @@ impl Schedules {
         })
     }
 
-    /// Claims a time that is due, unless another process did or the schedule was changed since it was looked at. Synced,
-    /// so that a power cut fires nothing twice.
+    /// Claims a due time, unless another process claimed it or the schedule was changed in the meantime. The claim is
+    /// synced, so that a power loss does not lead to a second firing.
     fn claim(
         &self,
         base: &BaseSchedule,
@@ -216,24 +217,24 @@ impl Schedules {
     }
 }
 
-/// What a look at a schedule shows.
+/// The due times of a schedule.
 enum Look {
     Nothing(Idle),
     Due(rules::Effective, Vec<rules::DueAt>),
     Wrong(String),
 }
 
-/// A schedule of which nothing is due.
+/// A schedule without due times.
 struct Idle {
     name: String,
     enabled: bool,
 }
 
-/// What became of a time that is due.
+/// The result of claiming a due time.
 #[derive(Serialize, Deserialize)]
 enum Claim {
     Mine(Due),
-    /// Another process has it.
+    /// Another process claimed it.
     Taken,
     /// The schedule was changed.
     Changed,

@@ -1,10 +1,9 @@
-//! When a schedule fires: a cron expression in a time zone, and what becomes of it where clocks are put forward or
-//! back.
+//! The times of a schedule: a cron expression in a time zone, including clock changes.
 //!
-//! Hours that are named (`0 2 * * *`, `*/10 8-18 * * *`) are times on the wall: one that is left out when clocks are
-//! put forward is made up for once, at the first instant after the gap, and one that comes twice fires the first time
-//! only. Where the hours begin with `*` it is a rhythm (`*/15 * * * *`): it goes with the clock as that goes, leaves
-//! out what is not there and fires in both passes of what comes twice.
+//! If the hours are restricted (`0 2 * * *`, `*/10 8-18 * * *`), the expression is for local times: a time that is
+//! skipped when clocks are put forward fires once, at the first moment after the gap, and a time that occurs twice
+//! fires the first time only. If the hours begin with `*`, it is an interval (`*/15 * * * *`): skipped times do not
+//! fire, and times that occur twice fire twice.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -14,12 +13,12 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp as JiffTimestamp, Zoned};
 
-/// What an expression may be, in words.
+/// The forms of an expression, for messages.
 pub(crate) const CRON_FORM: &str =
     "minute hour day month weekday, like \"30 3 * * MON-FRI\"; seconds may stand before; or @daily";
-/// What a zone may be, in words.
+/// The forms of a time zone, for messages.
 pub(crate) const ZONE_FORM: &str = "a name like \"Europe/Berlin\", or \"UTC\"";
-/// The fields, in their order, and what may stand there besides lists, ranges and steps of it.
+/// The fields in order, with the values of which lists, ranges and steps may be given.
 const FIELDS: [(&str, &str); 6] = [
     ("second", "0-59"),
     ("minute", "0-59"),
@@ -28,12 +27,12 @@ const FIELDS: [(&str, &str); 6] = [
     ("month", "1-12 or JAN-DEC"),
     ("weekday", "0-7 or SUN-SAT"),
 ];
-/// How far a clock may be put back: what lies further ahead on the wall lies ahead in time too.
+/// The most by which a clock is put back: a local time that is further ahead is also later in time.
 const PUT_BACK_MAX: SignedDuration = SignedDuration::from_hours(3);
-/// The times that are passed over before a search is given up; those of a stretch that comes twice are fewer.
+/// The number of times after which a search stops. A period that occurs twice has fewer.
 const SEARCH_MAX: usize = 20_000;
 
-/// When a schedule fires.
+/// The times of a schedule.
 #[derive(Clone, Debug)]
 pub struct Timetable {
     cron: Cron,
@@ -41,28 +40,28 @@ pub struct Timetable {
     is_rhythm: bool,
 }
 
-/// An expression or a zone that cannot be used.
+/// An expression or a time zone that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadTimetable {
-    /// Which of the two, as the configuration calls it.
+    /// The key in the configuration.
     pub(crate) key: &'static str,
-    /// The end of a sentence about it.
+    /// The reason, as the end of a sentence.
     pub(crate) why: String,
 }
 
 impl Timetable {
-    /// Understands an expression in a zone.
+    /// Parses an expression and its time zone.
     pub(crate) fn parse(cron: &str, zone: &str) -> Result<Self, BadTimetable> {
         let timetable = Self { cron: expression(cron)?, zone: find_zone(zone)?, is_rhythm: is_rhythm(cron) };
         if timetable.next(Timestamp::from_micros(0)).is_none() {
-            let why = format!("is {cron:?}, and no such day comes; expected {CRON_FORM}");
+            let why = format!("is {cron:?}, and no such day exists; expected {CRON_FORM}");
             return Err(BadTimetable { key: "cron", why });
         }
         Ok(timetable)
     }
 
-    /// Whether an expression in a zone can be understood, without looking for the zone on the disk: that takes longer
-    /// than all else a short command does, and most of them only read the configuration.
+    /// Checks an expression and its time zone without loading the zone from disk: that takes longer than everything
+    /// else in a short command, and most commands only read the configuration.
     pub(crate) fn check(cron: &str, zone: &str) -> Result<(), BadTimetable> {
         Self::parse(cron, "UTC")?;
         if TimeZoneDatabase::bundled().get(zone).is_err() {
@@ -71,7 +70,7 @@ impl Timetable {
         Ok(())
     }
 
-    /// The first time after an instant.
+    /// Returns the first time after a timestamp.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let after = whole_second(after);
         if self.is_rhythm {
@@ -91,7 +90,7 @@ impl Timetable {
         None
     }
 
-    /// The last time up to an instant.
+    /// Returns the last time up to a timestamp.
     pub fn latest(&self, until: Timestamp) -> Option<Timestamp> {
         let until = whole_second(until);
         if self.is_rhythm {
@@ -111,13 +110,13 @@ impl Timetable {
         None
     }
 
-    /// An instant as the clock on the wall there shows it.
+    /// Returns the local time of a timestamp.
     pub fn on_the_wall(&self, at: Timestamp) -> String {
         let zoned = whole_second(at).to_zoned(self.zone.clone());
         zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
     }
 
-    /// The instant of a time on the wall.
+    /// Returns the timestamp of a local time.
     fn instant(&self, civil: DateTime) -> Option<JiffTimestamp> {
         let ambiguous = self.zone.to_ambiguous_zoned(civil);
         match ambiguous.offset() {
@@ -125,7 +124,7 @@ impl Timetable {
                 ambiguous.earlier().ok().map(|zoned| zoned.timestamp())
             }
             AmbiguousOffset::Gap { .. } => {
-                // As far after the gap as the time stands in it, and so at its end or after.
+                // As far after the gap as the time is in it, and so at its end or later.
                 let after: Zoned = ambiguous.later().ok()?;
                 let beyond = after.timestamp().checked_add(SignedDuration::from_secs(1)).ok()?;
                 after.time_zone().preceding(beyond).next().map(|transition| transition.timestamp())
@@ -134,7 +133,7 @@ impl Timetable {
     }
 }
 
-/// Whether its hours begin with `*`: then it is meant for the clock as it goes, and not for times on the wall.
+/// Returns true if the hours begin with `*`: then the expression is an interval and not for local times.
 fn is_rhythm(cron: &str) -> bool {
     let fields: Vec<&str> = cron.split_whitespace().collect();
     match fields.as_slice() {
@@ -148,7 +147,7 @@ fn parser() -> CronParser {
     CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build()
 }
 
-/// An expression, or what is wrong with which of its fields.
+/// Parses an expression. The error names the field that is wrong.
 fn expression(text: &str) -> Result<Cron, BadTimetable> {
     let wrong = |why: String| BadTimetable { key: "cron", why };
     let shown: String = text.chars().take(80).collect();
@@ -161,7 +160,7 @@ fn expression(text: &str) -> Result<Cron, BadTimetable> {
         let count = fields.len();
         return Err(wrong(format!("is {shown:?}, which has {count} of 5 or 6 fields; expected {CRON_FORM}")));
     };
-    // The field that is wrong by itself is the one to name.
+    // A field that is wrong by itself is the one to name.
     let alone = |at: usize| {
         let mut others = vec!["*"; fields.len()];
         others[at] = fields[at];
@@ -172,13 +171,13 @@ fn expression(text: &str) -> Result<Cron, BadTimetable> {
         || told(&error),
         |(at, error)| {
             let (name, values) = FIELDS[first + at];
-            format!("{name} {:?} is none of {values} ({})", fields[at], told(&error))
+            format!("{name} {:?} is not one of {values} ({})", fields[at], told(&error))
         },
     );
-    Err(wrong(format!("is {shown:?}, and it cannot be read: {why}; expected {CRON_FORM}")))
+    Err(wrong(format!("is {shown:?}, which is not valid: {why}; expected {CRON_FORM}")))
 }
 
-/// What the parser says, without what it calls it.
+/// Returns the message of the parser without its prefix.
 fn told(error: &croner::errors::CronError) -> String {
     use croner::errors::CronError::{ComponentError, IllegalCharacters, InvalidPattern};
     match error {
@@ -191,17 +190,20 @@ fn find_zone(name: &str) -> Result<TimeZone, BadTimetable> {
     let unknown = || {
         let shown: String = name.chars().take(80).collect();
         let meant = nearest_zone(name).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
-        BadTimetable { key: "zone", why: format!("is {shown:?}, which is no time zone; expected {ZONE_FORM}{meant}") }
+        BadTimetable {
+            key: "zone",
+            why: format!("is {shown:?}, which is not a time zone; expected {ZONE_FORM}{meant}"),
+        }
     };
     if name.is_empty() || name.len() > WORD_BYTES_MAX || !name.is_ascii() {
         return Err(unknown());
     }
-    // The system knows of changes that came after us; what it leaves out is built in.
+    // The system's data is newer than the built-in data, which is the fallback.
     let zone = if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) };
     zone.or_else(|_| TimeZoneDatabase::bundled().get(name)).map_err(|_| unknown())
 }
 
-/// The zone that was probably meant.
+/// Returns the most similar time zone.
 fn nearest_zone(name: &str) -> Option<String> {
     let said = name.chars().take(WORD_BYTES_MAX).collect::<String>().to_ascii_lowercase();
     let known = jiff::tz::db().available().map(|zone| zone.to_string());
@@ -214,7 +216,7 @@ fn nearest_zone(name: &str) -> Option<String> {
     scored.min().map(|(_, zone)| zone)
 }
 
-/// The second that an instant lies in: times have no parts of one.
+/// Returns the second of a timestamp: times have no fractions.
 fn whole_second(at: Timestamp) -> JiffTimestamp {
     JiffTimestamp::from_second(at.as_micros().div_euclid(1_000_000)).unwrap_or(JiffTimestamp::UNIX_EPOCH)
 }
@@ -223,7 +225,7 @@ fn moment(at: &JiffTimestamp) -> Timestamp {
     Timestamp::from_micros(at.as_microsecond())
 }
 
-/// The moment of an instant that can be kept.
+/// Returns the timestamp, if it is within the supported range.
 fn in_range(at: JiffTimestamp) -> Option<Timestamp> {
     (at >= JiffTimestamp::UNIX_EPOCH).then(|| moment(&at))
 }

@@ -1,6 +1,7 @@
-//! From the logs to the index: what was folded, and so synced, is added behind each session's checkpoint.
+//! Indexing: adds the folded, and so synced, lines after each session's checkpoint to the index.
 //!
-//! A batch is one transaction over many sessions or a part of one. Whoever dies leaves the batches before.
+//! A batch is one transaction over several sessions or a part of one. If the process dies, the earlier batches are
+//! kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,23 +16,23 @@ use super::reading::Reading;
 use crate::error::Result;
 use crate::store::Store;
 
-/// How far the index knows each session.
+/// The progress of the index by session.
 pub(super) type Known = HashMap<SessionId, IndexProgress>;
 
-/// Sessions that are forgotten in one transaction.
+/// The number of sessions that are removed in one transaction.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
-/// What there is to do, found without opening a log.
+/// The pending work, found without opening a log.
 pub(super) struct Work<'w> {
-    /// Sessions that the index knows and that are gone.
+    /// Sessions that are in the index and were deleted.
     gone: Vec<SessionId>,
-    /// Logs of which it does not know all that is folded.
+    /// Logs with folded lines that are not in the index.
     behind: Vec<&'w LogStanding>,
     bytes: u64,
 }
 
 impl<'w> Work<'w> {
-    /// Compares what the index knows with every log, and looks for what is new in `logs`.
+    /// Compares the index with every log, and finds new lines in `logs`.
     pub(super) fn of(known: &Known, every: &[LogStanding], logs: &[&'w LogStanding]) -> Self {
         let there: HashSet<&SessionId> = every.iter().map(|log| &log.session).collect();
         let gone = known.keys().filter(|session| !there.contains(session)).cloned().collect();
@@ -45,7 +46,7 @@ impl<'w> Work<'w> {
     }
 }
 
-/// Brings the index up to what is folded of the logs, about `budget` bytes of them.
+/// Adds folded lines to the index, about `budget` bytes of them.
 pub(super) struct Fold<'f> {
     pub(super) store: &'f Store,
     pub(super) indexing: &'f Indexing<'f>,
@@ -53,26 +54,26 @@ pub(super) struct Fold<'f> {
     pub(super) tell: &'f mut dyn FnMut(&Indexed),
 }
 
-/// A batch, and the bytes of logs that are in it.
+/// A batch and the number of log bytes in it.
 struct Open<'b> {
     batch: Batch<'b>,
     bytes: u64,
 }
 
-/// A log on its way into the index.
+/// A log that is being indexed.
 struct Pass<'p> {
     session: &'p SessionId,
     epoch: Epoch,
     reader: Reader,
     reading: Reading,
-    /// What the index has; nothing where it begins anew.
+    /// The checkpoint in the index; `None` if the log is indexed from its start.
     checkpoint: Option<IndexedTo>,
     at: Position,
     to: Position,
 }
 
 impl Fold<'_> {
-    /// Forgets what is gone and adds what is new.
+    /// Removes deleted sessions and adds new lines.
     pub(super) fn run(&mut self, work: &Work<'_>) -> Result<Indexed> {
         self.forget(&work.gone)?;
         let mut done = Indexed { of_bytes: work.bytes, ..Indexed::default() };
@@ -83,7 +84,7 @@ impl Fold<'_> {
                 break;
             }
             match self.add(&mut open, log, &mut done) {
-                // One log that cannot be read does not hold up the others, and whoever searches it is told.
+                // A log that cannot be read does not block the others, and a search that includes it reports it.
                 Err(error) if error.join().is_some() => {
                     done.failed.push((log.session.clone(), duolog_types::with_causes(&error)));
                 }
@@ -96,7 +97,7 @@ impl Fold<'_> {
         Ok(done)
     }
 
-    /// Adds what is new in one log.
+    /// Adds the new lines of one log.
     fn add(&mut self, open: &mut Open<'_>, log: &LogStanding, done: &mut Indexed) -> Result<()> {
         let Some(mut pass) = self.begin(&mut open.batch, log)? else { return Ok(()) };
         done.sessions += 1;
@@ -112,8 +113,8 @@ impl Fold<'_> {
             let read = pass.at.0 - before.0;
             open.bytes += read;
             done.bytes += read;
-            // Another process was faster, or the last line is not whole: somebody changed the log, and whoever appends
-            // to it or folds it will notice.
+            // Another process was faster, or the last line is incomplete: the log was changed, and the next append or
+            // fold notices that.
             if !outcome? || read == 0 {
                 break;
             }
@@ -132,14 +133,14 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Opens a log where the index stopped, or at its beginning where it is not the log that the index knows.
+    /// Opens a log at its checkpoint, or at its start if it is not the log that was indexed.
     fn begin<'p>(&self, batch: &mut Batch<'_>, log: &'p LogStanding) -> Result<Option<Pass<'p>>> {
         let Some(to) = log.folded_to else { return Ok(None) };
         let join = &self.store.join;
         let line_bytes_max = join.limits().line_bytes_max;
         let reader = match join.reader(&log.session) {
             Ok(Some(reader)) => reader,
-            // Deleted or taken away since.
+            // Deleted or removed in the meantime.
             Ok(None) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -158,19 +159,19 @@ impl Fold<'_> {
         Ok(Some(Pass { session: &log.session, epoch: log.epoch, reader, reading, checkpoint: None, at, to }))
     }
 
-    /// Adds the next lines, about `room` bytes of them; false where another process was faster.
+    /// Adds the next lines, about `room` bytes of them. Returns false if another process was faster.
     fn step(&self, batch: &mut Batch<'_>, pass: &mut Pass<'_>, room: u64, done: &mut Indexed) -> Result<bool> {
         let Some(source) = batch.source(pass.session, pass.checkpoint.as_ref())? else { return Ok(false) };
         let read = add_lines(batch, source, pass, room, self.store.join.limits().line_bytes_max, done);
         if read.as_ref().is_err_and(|error| error.index().is_some()) {
             return read.map(|()| false);
         }
-        // Also where the log could not be read any further: what was added stands before this.
+        // Also if the log could not be read any further: the lines that were added are before this position.
         let line_bytes_max = self.store.join.limits().line_bytes_max;
         let checkpoint = IndexedTo {
             epoch: pass.epoch,
             position: pass.at,
-            // If the line cannot be read, no line has this hash, and the next search indexes the log anew.
+            // If the line cannot be read, no line has this hash, and the next search indexes the log again.
             line_hash: pass.reader.line_hash_at(pass.at, line_bytes_max).unwrap_or(Some([0; 32])),
             damaged: pass.reading.damaged,
             memory: pass.reading.memory(),
@@ -196,7 +197,7 @@ fn add_lines(
     {
         let end = item.end();
         pass.reading.line(item, line_bytes_max, &mut |text| {
-            // Nothing is found in nothing.
+            // An empty text never matches.
             if text.words.is_empty() {
                 return Ok(());
             }
@@ -218,7 +219,7 @@ fn add_lines(
     Ok(())
 }
 
-/// How many bytes of a log the index does not know; nothing where it knows all that is folded.
+/// Returns the number of folded bytes of a log that are not in the index; `None` if there are none.
 fn bytes_behind(known: &Known, log: &LogStanding) -> Option<u64> {
     let to = log.folded_to?;
     match known.get(&log.session) {
@@ -228,7 +229,7 @@ fn bytes_behind(known: &Known, log: &LogStanding) -> Option<u64> {
     }
 }
 
-/// Goes on reading behind a checkpoint, if the log is still the one that it tells of.
+/// Continues reading after a checkpoint, if the log is still the one that was indexed.
 pub(super) fn resume(
     checkpoint: &IndexedTo,
     epoch: Epoch,

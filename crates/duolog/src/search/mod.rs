@@ -1,8 +1,8 @@
-//! Searching what the logs say, all of them at once.
+//! Search over all logs.
 //!
-//! The index knows where something may be; the log is read there again, and [`Query::matches`] decides. What the index
-//! does not know, because it is new, being written, or because there is no index that can be used, is read from the log.
-//! So the answer is the same either way, and always whole.
+//! The index returns candidates; each is read from its log again, and [`Query::matches`] decides. Lines that are not in
+//! the index, because they are new or because no index can be used, are read from the logs. The result is therefore
+//! complete and the same with and without the index.
 
 mod fold;
 mod model;
@@ -11,7 +11,7 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
 
@@ -25,31 +25,34 @@ use crate::Wait;
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 use fold::{Fold, Work};
-use scan::Looking;
+use scan::SearchPass;
 
-/// How many logs that somebody changed one search takes notice of; then it reads all of them.
+/// The number of changed logs after which a search reads all logs.
 const CHANGES_MAX: u32 = 8;
 
-/// The search over a store's logs.
+/// The handle for search.
 #[derive(Clone)]
 pub struct Search {
     pub(crate) store: Store,
 }
 
-/// What one search has to look at.
+/// The input of one search.
 struct Task<'t> {
     request: &'t SearchRequest,
     /// Every log of the home.
     every: &'t [LogStanding],
-    /// Those that are searched.
+    /// The logs to search.
     logs: Vec<&'t LogStanding>,
 }
 
 impl Search {
-    /// Finds texts, the newest first. `tell` is told how far the index was brought, where that takes a while.
+    /// Finds texts, newest first. `tell` is called with the progress of the index if an update takes a while.
     ///
-    /// An index that cannot be used costs time and nothing else: the answer says why. Returns an error if the token is of
-    /// another search.
+    /// If the index cannot be used, the search is slower, and the result has the reason.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the token belongs to another search, or if the logs cannot be read.
     pub fn find(&self, request: &SearchRequest, mut tell: impl FnMut(&Indexed)) -> Result<Found> {
         let join = &self.store.join;
         if let Some(token) = request.after.as_ref().filter(|token| token.list != request.list()) {
@@ -62,7 +65,7 @@ impl Search {
             let asked = request.filter.session.as_ref();
             let logs: Vec<_> = every.iter().filter(|log| asked.is_none_or(|asked| *asked == log.session)).collect();
             if let Some(asked) = asked.filter(|_| logs.is_empty()) {
-                // Gone, or the log of another home: that is said, and not that nothing was found.
+                // A deleted session, or one of another home, is an error and not an empty result.
                 join.read_log(asked)?;
             }
             let task = Task { request, every: &every, logs };
@@ -77,13 +80,13 @@ impl Search {
                     }
                     continue;
                 }
-                Err(NoIndex::Changed(session)) => format!("{session} is not what was indexed"),
+                Err(NoIndex::Changed(session)) => format!("{session} changed since it was indexed"),
             };
-            return self.complete(Looking::new(&self.store, &task).at_all(Some(why))?, &task, &lost);
+            return self.complete(SearchPass::new(&self.store, &task).at_all(Some(why))?, &task, &lost);
         }
     }
 
-    /// Adds to an answer what could not be searched: lost lines, and the logs of other homes.
+    /// Adds to a result what could not be searched: lost lines, and the logs of other homes.
     fn complete(&self, mut found: Found, task: &Task<'_>, lost: &BTreeMap<SessionId, Loss>) -> Result<Found> {
         let recorded = self.store.join.recorded_losses()?;
         for log in &task.logs {
@@ -104,7 +107,7 @@ impl Search {
         Ok(found)
     }
 
-    /// Throws the index away and makes it anew from all that the logs hold.
+    /// Deletes the index and builds it again from all logs.
     pub fn rebuild(&self, mut tell: impl FnMut(&Indexed)) -> Result<Indexed> {
         let join = &self.store.join;
         if !self.store.is_writable() {
@@ -124,23 +127,23 @@ impl Search {
         Fold { store: &self.store, indexing: &indexing, budget: u64::MAX, tell: &mut tell }.run(&work)
     }
 
-    /// How the index stands, looked at from end to end.
-    pub fn standing(&self) -> IndexStanding {
+    /// Checks the whole index and returns its status.
+    pub fn index_status(&self) -> IndexStatus {
         let index = match Index::open(&self.store.core.home.state, self.store.join.home()) {
             Ok(index) => index,
-            Err(IndexError::Missing(_)) => return IndexStanding::Absent,
-            Err(error) => return IndexStanding::Unusable(with_causes(&error)),
+            Err(IndexError::Missing(_)) => return IndexStatus::Absent,
+            Err(error) => return IndexStatus::Unusable(with_causes(&error)),
         };
         match index.examine() {
             Ok(found) if found.findings.is_empty() => {
-                IndexStanding::Whole { sessions: found.sessions, texts: found.texts, bytes: found.bytes }
+                IndexStatus::Complete { sessions: found.sessions, texts: found.texts, bytes: found.bytes }
             }
-            Ok(found) => IndexStanding::Unusable(found.findings.join(", ")),
-            Err(error) => IndexStanding::Unusable(with_causes(&error)),
+            Ok(found) => IndexStatus::Unusable(found.findings.join(", ")),
+            Err(error) => IndexStatus::Unusable(with_causes(&error)),
         }
     }
 
-    /// Answers with the index, or says why not.
+    /// Searches with the index, or returns the reason why it cannot.
     fn with_index(&self, task: &Task<'_>, tell: &mut dyn FnMut(&Indexed)) -> std::result::Result<Found, NoIndex> {
         if let Some(why) = self.forbids(task.request) {
             return Err(NoIndex::Because(why));
@@ -150,13 +153,12 @@ impl Search {
             Wait::Complete => self.bring_up(&mut index, task, tell)?,
             Wait::Briefly => None,
         };
-        let found = Looking::new(&self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
+        let found = SearchPass::new(&self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
         self.give_back(index);
         found.map_err(NoIndex::Changed)
     }
 
-    /// Has it recorded that a log is not what it was: from then on it is known, and indexed, as it is. Returns what it
-    /// lacks.
+    /// Records that a log was changed, so that it is indexed as it is now. Returns what it lacks.
     fn notice(&self, session: &SessionId) -> Result<Option<Loss>> {
         let join = &self.store.join;
         let loss = match join.read_log(session) {
@@ -165,7 +167,7 @@ impl Search {
             Err(error) => return Err(error.into()),
         };
         match join.fold(session, join.limits().fold_before_read_bytes) {
-            // What cannot be folded is read where it is searched, and told of there.
+            // A log that cannot be folded is read by the search, which reports it.
             Ok(_)
             | Err(duolog_join::Error::Log(_) | duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => {
                 Ok(loss)
@@ -174,14 +176,14 @@ impl Search {
         }
     }
 
-    /// Why the index is not to be used; nothing where it is.
+    /// Returns the reason not to use the index; `None` if it may be used.
     fn forbids(&self, request: &SearchRequest) -> Option<String> {
         let why = if request.index == UseIndex::Never {
             "as asked"
         } else if !request.query.has_words() {
-            "the query has no word that an index could know"
+            "the query has no word that can be indexed"
         } else if !self.store.is_writable() {
-            "this home cannot be written"
+            "this home is read-only"
         } else {
             return None;
         };
@@ -189,7 +191,8 @@ impl Search {
     }
 
     fn open(&self) -> std::result::Result<Index, NoIndex> {
-        // A write-ahead log needs memory that every process sees alike; the state may be on a server, the index is not.
+        // The index uses a write-ahead log, which needs shared memory. The state may be on a server, but the index
+        // never is.
         let file_system = duolog_state::file_system_of(&self.store.core.home.state)
             .map_err(|error| NoIndex::Because(with_causes(&error)))?;
         if let Some(danger) = file_system.danger {
@@ -199,7 +202,7 @@ impl Search {
         opened.map_err(|error| NoIndex::Because(with_causes(&error)))
     }
 
-    /// Adds what is new, if no other process does. Says why not all of it is in the index then.
+    /// Adds new lines to the index, unless another process does. Returns the reason if the index is not complete then.
     fn bring_up(
         &self,
         index: &mut Index,
@@ -214,16 +217,16 @@ impl Search {
         }
         let indexing = match index.indexing() {
             Ok(Some(indexing)) => indexing,
-            Ok(None) => return Ok(Some("another process is bringing the index up to date".to_owned())),
+            Ok(None) => return Ok(Some("another process is updating the index".to_owned())),
             Err(error) => return Ok(Some(with_causes(&error))),
         };
         let mut fold = Fold { store: &self.store, indexing: &indexing, budget: INDEX_BEFORE_SEARCH_BYTES, tell };
         match fold.run(&work) {
             Ok(done) if done.bytes < done.of_bytes && done.failed.is_empty() => {
-                Ok(Some("there is more to index than one search waits for".to_owned()))
+                Ok(Some("the index is too far behind to wait for it".to_owned()))
             }
             Ok(_) => Ok(None),
-            // What stands there can still be asked.
+            // The current content of the index can still be used.
             Err(error) if matches!(error.index(), Some(IndexError::Full(_) | IndexError::Busy(_))) => {
                 Ok(Some(with_causes(&error)))
             }
@@ -231,17 +234,17 @@ impl Search {
         }
     }
 
-    /// An index that failed is not asked again, and thrown away where that helps the next search.
+    /// Closes an index that failed, and deletes it if the next search should rebuild it.
     fn give_up(&self, error: Error) -> NoIndex {
         let Some(cause) = error.index() else { return NoIndex::Failed(error) };
         let mut why = with_causes(&error);
         if cause.is_rebuildable() && Index::delete(&self.store.core.home.state).is_ok() {
-            why.push_str("; the next search makes it anew");
+            why.push_str("; the next search rebuilds it");
         }
         NoIndex::Because(why)
     }
 
-    /// The index that an earlier search left open, if it is still the one at its place.
+    /// Returns the index that an earlier search left open, if its file was not replaced.
     fn lend(&self) -> Option<Index> {
         let mut kept = self.store.core.index.lock();
         kept.take().filter(Index::is_in_place)
@@ -252,11 +255,11 @@ impl Search {
     }
 }
 
-/// Why a search goes without the index.
+/// The reason to search without the index.
 enum NoIndex {
-    /// A log is not what was indexed.
+    /// A log changed since it was indexed.
     Changed(SessionId),
-    /// It cannot be used, and this is said.
+    /// The index cannot be used, for this reason.
     Because(String),
     /// The search itself failed.
     Failed(Error),

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,26 +11,26 @@ use duolog_types::{Cursor, HomeId, SessionId, Timestamp};
 
 use crate::Wait;
 
-/// What to look for, and where.
+/// A search.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
-    /// What.
+    /// The query.
     pub query: Query,
-    /// Among what.
+    /// The filter.
     pub filter: Filter,
-    /// How many hits at the most.
+    /// The maximum number of hits.
     pub limit: u32,
-    /// Behind which hit to begin: the token that a page of the same search ended with.
+    /// The token of the previous page of the same search.
     pub after: Option<HitToken>,
-    /// Whether the index may be used.
+    /// The use of the index.
     pub index: UseIndex,
-    /// How long the search waits for derived rows and index to catch up with the logs. [`Wait::Briefly`] asks the index as
-    /// it is, and says how many logs it does not know to their end.
+    /// How long the search waits for derived rows and the index to catch up with the logs. [`Wait::Briefly`] uses the
+    /// index as it is and reports the number of logs that it does not cover.
     pub wait: Wait,
 }
 
 impl SearchRequest {
-    /// Looks for this everywhere.
+    /// Returns a search over everything.
     pub fn new(query: Query) -> Self {
         Self {
             query,
@@ -44,7 +44,8 @@ impl SearchRequest {
 }
 
 impl SearchRequest {
-    /// The list of hits of this search. Its start in time may be relative to now, and is left out.
+    /// Returns the list id of the search, for its page tokens. The start time is left out because it may be relative to
+    /// now.
     pub(super) fn list(&self) -> ListId {
         let terms = self.query.canonical();
         let lowered = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
@@ -54,7 +55,7 @@ impl SearchRequest {
     }
 }
 
-/// Where a page of hits ends and the next begins. Its text is for handing back, not for reading.
+/// A page token of a search. The text is opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HitToken {
     /// The list.
@@ -80,57 +81,57 @@ impl FromStr for HitToken {
     }
 }
 
-/// Whether the index may be used.
+/// The use of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UseIndex {
-    /// It is brought up to date, within a bound, and asked; what it does not know is read.
+    /// The index is updated, within a limit, and used. Lines that it lacks are read from the logs.
     #[default]
     IfPossible,
     /// Every log is read.
     Never,
 }
 
-/// A text that holds what was looked for.
+/// A text that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The session.
     pub session: SessionId,
-    /// The first byte of its line, with the log's epoch.
+    /// The position of its line, with the epoch of the log.
     pub cursor: Cursor,
-    /// Which text of that line it is.
+    /// The number of the text in its line.
     pub part: u32,
-    /// When: as its line says, or the last line before it that says so.
+    /// The time of its line, or of the last line before it that has a time.
     pub at: Option<Timestamp>,
-    /// What it is.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// The role that the line itself names.
+    /// The role in the line.
     pub role: Option<String>,
-    /// The tool called or answering.
+    /// The tool that was called or that answered.
     pub tool: Option<String>,
-    /// What stands around the first match.
+    /// The text around the first match.
     pub snippet: Snippet,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The hits, the newest first.
+    /// The hits, newest first.
     pub hits: Vec<Hit>,
-    /// Where the next page begins; nothing where this is the last.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<HitToken>,
-    /// Why the index was not used, or not for all; nothing where it was used for all that it could know.
+    /// The reason why the index was not used, or not for all logs; `None` if it was used as far as possible.
     pub without_index: Option<String>,
-    /// Whether the index was asked.
+    /// True if the index was used.
     pub used_index: bool,
-    /// The bytes of logs that were read, because the index did not know them.
+    /// The number of log bytes that were read because they were not in the index.
     pub scanned_bytes: u64,
-    /// How many lines could not be read.
+    /// The number of lines that could not be read.
     pub damaged: u64,
-    /// How many logs have lines that were not searched, because the search was not to wait for them.
+    /// The number of logs with lines that were not searched because the search did not wait for them.
     pub behind: u64,
-    /// Logs that could not be read, or lack bytes that were recorded of them, and why.
+    /// Logs that could not be read, or that lack recorded bytes, with the reason.
     pub unread: Vec<(SessionId, String)>,
-    /// Logs of other homes with the same state: they are not here to be searched.
+    /// Logs of other homes that share the state. They are not searched.
     pub elsewhere: Elsewhere,
 }
 
@@ -140,7 +141,7 @@ impl Found {
         self.damaged == 0 && self.unread.is_empty() && self.elsewhere.sessions == 0 && self.behind == 0
     }
 
-    /// Notes that a log was not searched whole, once.
+    /// Records once that a log was not searched completely.
     pub(super) fn note_unread(&mut self, session: &SessionId, reason: String) {
         if self.unread.iter().all(|(noted, _)| noted != session) {
             self.unread.push((session.clone(), reason));
@@ -148,44 +149,44 @@ impl Found {
     }
 }
 
-/// The logs that other homes with the same state have.
+/// The logs of other homes that share the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// How many sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// The first of them, with the home that has the log: no more than a page.
+    /// The first of them, with the home of the log: at most one page.
     pub first: Vec<(SessionId, HomeId)>,
 }
 
-/// How far the index was brought.
+/// The progress of indexing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Indexed {
-    /// How many sessions were added to.
+    /// The number of sessions with new texts.
     pub sessions: u64,
-    /// How many texts were added.
+    /// The number of texts that were added.
     pub texts: u64,
-    /// The bytes of their logs that were read.
+    /// The number of log bytes that were read.
     pub bytes: u64,
-    /// The bytes that there were to read.
+    /// The number of log bytes to read in total.
     pub of_bytes: u64,
-    /// Logs that could not be read to their end, and why.
+    /// Logs that could not be read to their end, with the reason.
     pub failed: Vec<(SessionId, String)>,
 }
 
-/// How the index stands.
+/// The status of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexStanding {
-    /// There is none.
+pub enum IndexStatus {
+    /// There is no index.
     Absent,
-    /// It is whole.
-    Whole {
-        /// How many sessions it knows.
+    /// The index is complete and valid.
+    Complete {
+        /// The number of sessions in it.
         sessions: u64,
-        /// How many texts.
+        /// The number of texts in it.
         texts: u64,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// It cannot be used.
+    /// The index cannot be used, for this reason.
     Unusable(String),
 }

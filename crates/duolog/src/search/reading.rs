@@ -1,4 +1,4 @@
-//! Reading a log as texts, from its beginning or from where somebody stopped, with the same outcome.
+//! Reading the texts of a log, from its start or from a checkpoint, with the same result.
 
 use duolog_log::dialect::detect::Detector;
 use duolog_log::dialect::{Dialect, Interpreter, TimelineItem, text};
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::log::Entry;
 
-/// What must be known to read the lines behind a position as if all before it had been read.
+/// The state of the reader: what is needed to read the lines after a position as if all earlier lines had been read.
 pub(super) struct Reading {
     dialect: Dialect,
-    /// No further line changes the dialect.
+    /// True if no further line changes the dialect.
     is_settled: bool,
     interpreter: Interpreter,
-    /// The last time that a line told; 0 before the first.
+    /// The last timestamp of a line; 0 before the first.
     at: i64,
-    /// How many lines could not be read.
+    /// The number of lines that could not be read.
     pub(super) damaged: u64,
     items: Vec<TimelineItem>,
 }
 
-/// The same, as it is kept.
+/// The stored form of a [`Reading`].
 #[derive(Serialize, Deserialize)]
 struct Memory {
     dialect: String,
@@ -34,21 +34,21 @@ struct Memory {
 /// A text in a log.
 pub(super) struct SearchText<'t> {
     pub(super) item: &'t TimelineItem,
-    /// When, in microseconds since 1970; 0 where nobody tells.
+    /// The timestamp in microseconds since 1970; 0 if there is none.
     pub(super) at: i64,
-    /// What is searched.
+    /// The text to search.
     pub(super) words: &'t str,
 }
 
 impl Reading {
-    /// Begins with a log's first line; lines up to `to` tell what it is in.
+    /// Starts at the first line of a log. Lines up to `to` determine the dialect.
     pub(super) fn begin(reader: &Reader, to: Position, line_bytes_max: usize) -> Result<Self> {
         let (dialect, is_settled) = detect(reader, to, line_bytes_max)?;
         let interpreter = Interpreter::new(dialect);
         Ok(Self { dialect, is_settled, interpreter, at: 0, damaged: 0, items: Vec::new() })
     }
 
-    /// Goes on from what was kept; nothing where that cannot be, because the log turned out to be in another dialect.
+    /// Continues from a stored state; `None` if the log turned out to be in another dialect.
     pub(super) fn go_on(
         memory: &[u8],
         damaged: u64,
@@ -71,12 +71,12 @@ impl Reading {
         Ok(interpreter.map(|interpreter| Self { dialect, is_settled, interpreter, at, damaged, items: Vec::new() }))
     }
 
-    /// The dialect that was kept.
+    /// Returns the dialect in a stored state.
     pub(super) fn dialect_of(memory: &[u8]) -> Option<Dialect> {
         serde_json::from_slice::<Memory>(memory).ok()?.dialect.parse().ok()
     }
 
-    /// What is to be kept.
+    /// Returns the state to store.
     pub(super) fn memory(&self) -> Vec<u8> {
         let memory = Memory {
             dialect: self.dialect.word().to_owned(),
@@ -87,7 +87,7 @@ impl Reading {
         serde_json::to_vec(&memory).unwrap_or_default()
     }
 
-    /// Reads the next line and gives out its texts. A line that cannot be read is counted and hides nothing.
+    /// Reads the next line and passes on its texts. A line that cannot be read is counted and skipped.
     pub(super) fn line(
         &mut self,
         item: Item<'_>,
@@ -108,19 +108,19 @@ impl Reading {
     }
 }
 
-/// The item with this number of a line that stands by itself.
+/// Returns the item with this number in a line, without its context.
 pub(super) fn item_at(dialect: Dialect, start: Position, line: &[u8], part: u32) -> Option<TimelineItem> {
     let mut items = Vec::new();
     Interpreter::new(dialect).bytes(start, line, &mut items);
     items.into_iter().find(|item| item.part == part)
 }
 
-/// The moment behind microseconds as texts have them.
+/// Converts microseconds to a timestamp.
 pub(super) fn moment(at: i64) -> Option<Timestamp> {
     (at > 0).then(|| Timestamp::from_micros(at))
 }
 
-/// What most of the first lines are in, and whether further ones would not change that.
+/// Returns the dialect of most of the first lines, and true if further lines would not change it.
 fn detect(reader: &Reader, to: Position, line_bytes_max: usize) -> Result<(Dialect, bool)> {
     let mut detector = Detector::default();
     let mut lines = reader.lines(reader.first(), to, line_bytes_max)?;
@@ -131,6 +131,6 @@ fn detect(reader: &Reader, to: Position, line_bytes_max: usize) -> Result<(Diale
             detector.line(&String::from_utf8_lossy(line.bytes));
         }
     }
-    // Where no line tells, every line is a note in whatever dialect.
+    // If no line is in a known dialect, every line is a note in any dialect.
     Ok((detector.dialect().unwrap_or(Dialect::Envelope), detector.is_done()))
 }

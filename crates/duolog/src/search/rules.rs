@@ -6,7 +6,7 @@ use duolog_search::Key;
 
 use super::model::Hit;
 
-/// The best hits so far, and one more, so that one knows whether there are more.
+/// The best hits so far, and one more, to know whether there is another page.
 pub(super) struct Page {
     hits: BTreeMap<Key, Hit>,
     limit: usize,
@@ -18,13 +18,13 @@ impl Page {
         Self { hits: BTreeMap::new(), limit: limit as usize, after }
     }
 
-    /// Whether a hit here would be on the page, so that it is worth a closer look.
+    /// Returns true if a hit with this key would be on the page.
     pub(super) fn wants(&self, key: &Key) -> bool {
         let is_behind = self.after.as_ref().is_none_or(|after| key > after);
         is_behind && (self.hits.len() <= self.limit || self.hits.last_key_value().is_some_and(|(last, _)| key < last))
     }
 
-    /// Whether nothing from this key on would be on the page.
+    /// Returns true if no hit from this key on would be on the page.
     pub(super) fn is_full_before(&self, key: &Key) -> bool {
         self.hits.len() > self.limit && self.hits.last_key_value().is_some_and(|(last, _)| key >= last)
     }
@@ -36,7 +36,7 @@ impl Page {
         }
     }
 
-    /// The hits in order, and where the next page begins.
+    /// Returns the hits in order, and the start of the next page.
     pub(super) fn finish(mut self) -> (Vec<Hit>, Option<Key>) {
         let has_more = self.hits.len() > self.limit;
         if has_more {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_keeps_the_newest_behind_where_it_begins() {
+    fn a_page_keeps_the_newest_hits_after_its_start() {
         let mut page = Page::new(2, Some(key(90)));
         for at in [10, 95, 90, 50, 70, 60] {
             if page.wants(&key(at)) {

@@ -1,4 +1,4 @@
-//! Looking for what matches: in texts that the index names, and in lines that it does not know.
+//! Scanning for matches: candidates of the index, and lines that are not in the index.
 
 use std::collections::HashMap;
 
@@ -18,32 +18,32 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::Entry;
 use crate::store::Store;
 
-/// The logs that one search keeps open.
+/// The number of logs that one search keeps open.
 const OPEN_MAX: usize = 64;
-/// How many candidates are taken at first; then each time so many times more.
+/// The number of candidates in the first step, and the growth of each further step.
 const CANDIDATES_FIRST: usize = 64;
 const CANDIDATES_GROWTH: usize = 8;
 const CANDIDATES_MAX: usize = 1 << 16;
 
-/// One search on its way.
-pub(super) struct Looking<'t> {
+/// A search in progress.
+pub(super) struct SearchPass<'t> {
     store: &'t Store,
     request: &'t SearchRequest,
     logs: &'t [&'t LogStanding],
     matcher: Matcher<'t>,
     page: Page,
     found: Found,
-    /// A log that does not hold what the index says: somebody changed it, and nobody has noticed yet.
+    /// A log that changed since it was indexed, which nothing has recorded yet.
     changed: Option<SessionId>,
 }
 
-/// A log that candidates are read from.
+/// An open log with candidates.
 struct Open {
     reader: Reader,
     dialect: Dialect,
 }
 
-/// The part of a log that the index does not know.
+/// The part of a log that is not in the index.
 struct Rest {
     reader: Reader,
     reading: Reading,
@@ -51,7 +51,7 @@ struct Rest {
     to: Position,
 }
 
-impl<'t> Looking<'t> {
+impl<'t> SearchPass<'t> {
     pub(super) fn new(store: &'t Store, task: &'t Task<'t>) -> Self {
         let Task { request, logs, .. } = task;
         let found = Found {
@@ -69,7 +69,7 @@ impl<'t> Looking<'t> {
         Self { store, request, logs, matcher: Matcher::new(&request.query), page, found, changed: None }
     }
 
-    /// Reads every log from its beginning to its end.
+    /// Reads every log completely.
     pub(super) fn at_all(mut self, why: Option<String>) -> Result<Found> {
         for log in self.logs {
             let rest = self.rest_of(log, None);
@@ -79,8 +79,8 @@ impl<'t> Looking<'t> {
         Ok(self.finish())
     }
 
-    /// Asks the index, and reads what it does not know. Where a log turns out to be another than the one that was
-    /// indexed, there is no answer, and it is named.
+    /// Queries the index and reads the lines that are not in it. Returns the session if a log changed since it was
+    /// indexed; then there is no result.
     pub(super) fn with(mut self, index: &Index, why: Option<String>) -> Result<std::result::Result<Found, SessionId>> {
         let snapshot = index.snapshot()?;
         let known = snapshot.progress()?;
@@ -88,12 +88,12 @@ impl<'t> Looking<'t> {
         for log in self.logs {
             let known = known.get(&log.session).filter(|known| known.epoch == log.epoch);
             let is_whole = known.is_some_and(|known| Some(known.position) == log.folded_to && !log.is_marked);
-            // Whoever does not wait gets what the index knows; an empty log has nothing that it could know.
+            // A search that does not wait uses only the index. An empty log needs no index.
             let is_left = !is_whole && self.request.wait == Wait::Briefly;
             self.found.behind += u64::from(is_left && (log.folded_to.is_some() || log.is_marked));
             let rest =
                 if is_whole || is_left { Ok((None, true)) } else { self.rest_of(log, known.and(Some(&snapshot))) };
-            // What the index knows still holds where a writer sleeps inside the log's lock.
+            // The indexed part of a log is valid even while a writer holds the log's lock.
             let holds = rest.as_ref().map_or_else(is_busy, |(_, is_covered)| *is_covered);
             if let Some(known) = known.filter(|_| holds) {
                 covered.insert(&log.session, log.epoch);
@@ -117,7 +117,7 @@ impl<'t> Looking<'t> {
         Found { hits, next, ..self.found }
     }
 
-    /// The lines of a log behind what the index knows, and whether what it knows still holds.
+    /// Returns the lines of a log that are not in the index, and true if the indexed part is still valid.
     fn rest_of(&mut self, log: &LogStanding, snapshot: Option<&Snapshot<'_>>) -> Result<(Option<Rest>, bool)> {
         let join = &self.store.join;
         let limits = join.limits();
@@ -130,7 +130,7 @@ impl<'t> Looking<'t> {
             && let Some(checkpoint) = snapshot.checkpoint(&log.session)?
             && let Some(mut reading) = resume(&checkpoint, log.epoch, &reader, to, limits.line_bytes_max)?
         {
-            // Counted with what the index knows.
+            // Damaged lines before this position are counted by the index.
             reading.damaged = 0;
             return Ok((Some(Rest { reader, reading, from: checkpoint.position, to }), true));
         }
@@ -139,11 +139,11 @@ impl<'t> Looking<'t> {
         Ok((Some(Rest { reader, reading, from, to }), false))
     }
 
-    /// Reads these lines. A log that cannot be read is told of, and hides no other.
+    /// Reads these lines. A log that cannot be read is reported, and the others are still searched.
     fn scan_rest(&mut self, log: &LogStanding, rest: Result<(Option<Rest>, bool)>) -> Result<()> {
         let scanned = rest.and_then(|(rest, _)| rest.map_or(Ok(()), |rest| self.scan(log, rest)));
         match scanned {
-            // Deleted since.
+            // Deleted in the meantime.
             Err(error) if error.is_gone() => Ok(()),
             Err(error) if matches!(error.join(), Some(duolog_join::Error::Log(_))) => {
                 self.found.note_unread(&log.session, duolog_types::with_causes(&error));
@@ -174,7 +174,7 @@ impl<'t> Looking<'t> {
                 {
                     let snippet = Snippet::around(text.words, &places);
                     let (role, tool) = (item.role.clone(), item.tool.clone());
-                    let hit = hit(&key, log.epoch, item.kind, OutboxLine { role, tool, snippet });
+                    let hit = hit(&key, log.epoch, item.kind, HitDetails { role, tool, snippet });
                     page.put(key, hit);
                 }
                 Ok(())
@@ -185,7 +185,7 @@ impl<'t> Looking<'t> {
         outcome
     }
 
-    /// Looks at what the index names, the newest first, until the page is full.
+    /// Checks the candidates of the index, newest first, until the page is full.
     fn ask(&mut self, snapshot: &Snapshot<'_>, covered: &HashMap<&SessionId, Epoch>) -> Result<()> {
         let open = Recent::new(OPEN_MAX);
         let mut buffer = Vec::new();
@@ -222,15 +222,15 @@ impl<'t> Looking<'t> {
     fn open(&mut self, snapshot: &Snapshot<'_>, session: &SessionId) -> Result<Option<Open>> {
         let checkpoint = snapshot.checkpoint(session)?;
         let Some(dialect) = checkpoint.and_then(|checkpoint| Reading::dialect_of(&checkpoint.memory)) else {
-            // What the index remembers cannot be read: it is not asked about this log.
+            // The stored state cannot be read, so the index is not used for this log.
             self.changed = Some(session.clone());
             return Ok(None);
         };
         self.note_lost(session)?;
-        // Without the lock: what the index knows is below any writer.
+        // Without the lock: writers do not change the indexed part.
         let reader = match self.store.join.reader(session) {
             Ok(reader) => reader,
-            // Gone since: there is nothing to be shown of it.
+            // Deleted in the meantime: there is nothing to show.
             Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
             Err(error @ duolog_join::Error::Log(_)) => {
                 self.found.note_unread(session, duolog_types::with_causes(&error));
@@ -241,7 +241,7 @@ impl<'t> Looking<'t> {
         Ok(reader.map(|reader| Open { reader, dialect }))
     }
 
-    /// Notices the loss of a log that is about to be read.
+    /// Records the loss of a log that is about to be read.
     fn note_lost(&mut self, session: &SessionId) -> Result<()> {
         let Ok(at) = self.logs.binary_search_by(|log| log.session.cmp(session)) else { return Ok(()) };
         if let Some(loss) = self.store.join.loss_of(self.logs[at])? {
@@ -250,7 +250,7 @@ impl<'t> Looking<'t> {
         Ok(())
     }
 
-    /// Reads what a candidate names, and decides.
+    /// Reads the text of a candidate and checks it.
     fn look(&mut self, log: &Open, candidate: &Candidate, epoch: Epoch, buffer: &mut Vec<u8>) -> Result<()> {
         let Some(item) = self.read(log, &candidate.key, buffer)? else {
             self.changed = Some(candidate.key.session.clone());
@@ -260,7 +260,7 @@ impl<'t> Looking<'t> {
         if let Some(places) = self.matcher.matches(&text) {
             let snippet = Snippet::around(&text, &places);
             let (role, tool) = (candidate.role.clone(), candidate.tool.clone());
-            let hit = hit(&candidate.key, epoch, item.kind, OutboxLine { role, tool, snippet });
+            let hit = hit(&candidate.key, epoch, item.kind, HitDetails { role, tool, snippet });
             self.page.put(candidate.key.clone(), hit);
         }
         Ok(())
@@ -270,7 +270,7 @@ impl<'t> Looking<'t> {
         let line_bytes_max = self.store.join.limits().line_bytes_max;
         let line = match log.reader.line_at(key.position, buffer, line_bytes_max) {
             Ok(line) => line,
-            // The file was cut meanwhile.
+            // The file was truncated in the meantime.
             Err(LogError::Shrunk { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -285,22 +285,22 @@ fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Busy
 }
 
-/// What a hit tells besides where it is.
-struct OutboxLine {
+/// The details of a hit.
+struct HitDetails {
     role: Option<String>,
     tool: Option<String>,
     snippet: Snippet,
 }
 
-fn hit(key: &Key, epoch: Epoch, kind: ItemKind, told: OutboxLine) -> Hit {
+fn hit(key: &Key, epoch: Epoch, kind: ItemKind, details: HitDetails) -> Hit {
     Hit {
         session: key.session.clone(),
         cursor: Cursor { epoch, position: key.position },
         part: key.part,
         at: moment(key.at),
         kind,
-        role: told.role,
-        tool: told.tool,
-        snippet: told.snippet,
+        role: details.role,
+        tool: details.tool,
+        snippet: details.snippet,
     }
 }

@@ -1,6 +1,6 @@
-//! Which summaries hold on a branch: its own, and those that the branches it comes from had where it was forked.
+//! The active summaries of a branch: its own, and those that its ancestors had where it was forked.
 //!
-//! What was said last is read first. An undoing comes after what it undoes, so whatever is undone is known by then.
+//! Rows are read newest first. The row that undoes a summary is newer than the summary, so it is always read before it.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::{Error as StateError, Result as StateResult};
 use duolog_types::{BranchId, MessageId};
 
-/// The rows that are read at a time.
+/// The number of rows that are read at a time.
 const ROWS: u32 = 32;
-/// Beyond every place.
+/// An ordinal after every item.
 const END: u64 = i64::MAX.cast_unsigned();
 
-/// A summary that holds.
+/// An active summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Active {
     pub(super) branch: BranchId,
@@ -35,7 +35,7 @@ impl Active {
     }
 }
 
-/// The summaries that are shown, the last first: those that no later one covers.
+/// Returns the summaries that are shown, newest first: those that no later one covers.
 pub(super) fn shown(tx: &mut Tx<'_>, branch: &BranchRow) -> StateResult<Vec<Active>> {
     let mut shown: Vec<Active> = Vec::new();
     walk(tx, branch, |one, covers_all| {
@@ -43,13 +43,13 @@ pub(super) fn shown(tx: &mut Tx<'_>, branch: &BranchRow) -> StateResult<Vec<Acti
             return true;
         }
         shown.push(one);
-        // All that held before it lies within.
+        // It covers all summaries before it.
         !covers_all
     })?;
     Ok(shown)
 }
 
-/// Every summary that holds, the last first, those that others cover among them.
+/// Returns every active summary, newest first, including those that later ones cover.
 pub(super) fn all(tx: &mut Tx<'_>, branch: &BranchRow) -> StateResult<Vec<Active>> {
     let mut all = Vec::new();
     walk(tx, branch, |one, _| {
@@ -59,7 +59,7 @@ pub(super) fn all(tx: &mut Tx<'_>, branch: &BranchRow) -> StateResult<Vec<Active
     Ok(all)
 }
 
-/// Gives out the summaries that hold, the last first, for as long as `each` wants more.
+/// Passes the active summaries to `each`, newest first, until it returns false.
 fn walk(tx: &mut Tx<'_>, branch: &BranchRow, mut each: impl FnMut(Active, bool) -> bool) -> StateResult<()> {
     let mut undone = HashSet::new();
     let (mut id, mut forked) = (branch.id.clone(), branch.forked.clone());

@@ -1,4 +1,4 @@
-//! Adding items at the end of a branch: all of them or none, in the transaction that creates the session if it is new.
+//! Adding items to the end of a branch: all of them or none, in the transaction that creates the session if it is new.
 
 use duolog_join::{IdempotencyKey, Write};
 use duolog_state::Tx;
@@ -18,18 +18,18 @@ use super::{Sessions, rules};
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 
-/// How items are added.
+/// Options for adding items.
 #[derive(Clone, Debug)]
 pub struct AddOptions {
-    /// Adds only once under this id, however often it is asked.
+    /// Add only once under this id, even if the request is repeated.
     pub operation: Option<OperationId>,
-    /// What the items survive once they are acknowledged.
+    /// The durability of the items when they are acknowledged.
     pub durability: Durability,
-    /// The item that comes before all others, where the branch has none yet.
+    /// The system item, which is set if the branch has none yet.
     pub system: Option<String>,
-    /// What the items mean to a model, one for each; none at all where that is not known.
+    /// The embeddings, one for each item; empty if there are none.
     pub embeddings: Vec<Vec<f32>>,
-    /// What is known of the items besides what they say, one for each; none at all where nothing is.
+    /// The metadata, one for each item; empty if there is none.
     pub about: Vec<About>,
 }
 
@@ -40,46 +40,48 @@ impl Default for AddOptions {
     }
 }
 
-/// What is known of an item besides what it says.
+/// Metadata of an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct About {
     /// The id of its message [default: a new one].
     ///
-    /// The same item under the same id is added once; another item under a taken id is refused.
+    /// An equal item under the same id is added once; a different item under an existing id is refused.
     pub id: Option<MessageId>,
     /// The role [default: the one that the item names].
     pub role: Option<String>,
     /// The sender.
     pub sender: Option<String>,
-    /// The class that it had in the program that made it.
+    /// The class of the item in the program that created it.
     pub lion_class: Option<String>,
     /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// What was added.
+/// The result of adding items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
     /// The session.
     pub session: SessionId,
     /// The branch.
     pub branch: BranchId,
-    /// Where the first of them stands.
+    /// The ordinal of the first new item.
     pub from_ord: u64,
-    /// Where its history ends now.
+    /// The length of the history.
     pub end: u64,
 }
 
-/// What is kept of an addition under an operation id: the session may be called otherwise by the time of a retry.
+/// The stored result of an addition under an operation id. The target is stored because the session may be renamed
+/// before a retry.
 #[derive(Deserialize, Serialize)]
 struct Answer {
     added: Added,
-    /// The user and the session, as they were given.
+    /// The user and the session as they were given.
     target: [Option<String>; 2],
 }
 
 impl Answer {
-    /// What was added, if a target means the session that it was added to: by what it was called then, or by now.
+    /// Returns the result if the target refers to the session that the items were added to, by its old or its current
+    /// name.
     fn to(self, sessions: &Sessions, target: &WriteTarget, operation: &OperationId) -> Result<Added> {
         let Self { added, target: given } = self;
         let is_same = given.each_ref().map(Option::as_deref) == target.parts()
@@ -92,10 +94,10 @@ impl Answer {
 }
 
 impl Items {
-    /// Adds items at the end: all of them, or none. The default branch is made by the first.
+    /// Adds items to the end: all of them or none. The first addition creates the default branch.
     ///
-    /// Each is one JSON text, given back byte for byte. They go to the state; the log tells of what happened and is the
-    /// caller's.
+    /// Each item is one JSON value and is returned byte for byte. Items are stored in the state; nothing is appended to
+    /// the log.
     pub fn add(&self, items: &[&str], options: &AddOptions) -> Result<Added> {
         let target = WriteTarget::Named(SessionRef::from(&self.session));
         let batch = NewItems::of(&self.store, &target, &self.branch, items, options)?;
@@ -107,8 +109,8 @@ impl Items {
 }
 
 impl Sessions {
-    /// Adds items at the end of a branch of the session that a target names. The session is created if there is none, in
-    /// the same transaction: where the items are refused, it is not.
+    /// Adds items to the end of a branch of the target session. If the session does not exist, it is created in the
+    /// same transaction, so it is not created if the items are refused.
     pub fn add_items(
         &self,
         target: &WriteTarget,
@@ -123,15 +125,15 @@ impl Sessions {
     }
 }
 
-/// Items on their way into the state.
+/// Items to add.
 enum NewItems<'s> {
-    /// They were added before, under the same operation id.
+    /// They were added before under the same operation id.
     Answered(Added),
     /// They can be added.
     Checked(Box<Batch<'s>>),
 }
 
-/// Items that were checked.
+/// Checked items.
 struct Batch<'s> {
     store: &'s Store,
     how: Write,
@@ -139,7 +141,7 @@ struct Batch<'s> {
     target: WriteTarget,
     branch: BranchRef,
     rows: Rows,
-    /// Held until the rows are committed: as long nobody removes the blobs that they name.
+    /// Held until the rows are committed, so that the blobs of the items are not pruned.
     _contents: Contents,
 }
 
@@ -148,9 +150,9 @@ struct Batch<'s> {
 struct Rows {
     system: Option<MessageRow>,
     new: Vec<MessageRow>,
-    /// The class of each, where any has one.
+    /// The class of each item; empty if no item has one.
     classes: Vec<Option<String>>,
-    /// Whether ids were given: they may be taken.
+    /// True if the caller gave ids, which may already exist.
     has_given_ids: bool,
 }
 
@@ -197,7 +199,7 @@ impl Batch<'_> {
             Ok((Answer { added, target: given.clone() }, Vec::new()))
         })?;
         match &self.how.key {
-            // Another with this operation id may have been faster.
+            // A concurrent request with this operation id may have been faster.
             Some(key) => answer.to(&self.store.sessions(), &self.target, key.operation()),
             None => Ok(answer.added),
         }
@@ -225,7 +227,7 @@ impl Rows {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
         }
         let mut place = match (&self.system, self.new.first().zip(self.new.last())) {
-            // What the pool will list is known, so the session's row is written once.
+            // The new end of the pool is known, so the session's row is written once.
             (None, Some((first, last))) if !self.has_given_ids => {
                 conversation::open_for(tx, session, branch, (&first.id, &last.id), now)?
             }
@@ -250,18 +252,18 @@ impl Rows {
     }
 }
 
-/// Checks that a list has one entry for each item, or none at all.
+/// Returns an error unless a list is empty or has one entry for each item.
 fn one_each(what: &'static str, count: usize, items: usize) -> Result<()> {
     if count == 0 || count == items {
         return Ok(());
     }
     Err(Error::Invalid(Invalid::Value {
         what,
-        why: format!("must be one for each item: there are {count} for {items}"),
+        why: format!("must have one entry for each item: {count} entries for {items} items"),
     }))
 }
 
-/// An item's row with what is known of it.
+/// Returns the row of an item with its metadata.
 fn described(row: &MessageRow, item: &str, about: &About, contents: &Contents, now: Timestamp) -> Result<MessageRow> {
     let new = NewMessage {
         id: Some(about.id.clone().unwrap_or_else(|| row.id.clone())),
@@ -276,7 +278,7 @@ fn described(row: &MessageRow, item: &str, about: &About, contents: &Contents, n
     Ok(MessageRow { embedding: row.embedding.clone(), ..described })
 }
 
-/// Writes the item that comes before all others, where the branch has none.
+/// Writes the system item if the branch has none.
 fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> Result<()> {
     if place.branch.system_msg_id.is_some() {
         return Ok(());

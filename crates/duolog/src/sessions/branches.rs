@@ -1,4 +1,4 @@
-//! Branches: a conversation that took more than one way.
+//! The branches of a session.
 
 use duolog_join::tell;
 use duolog_state::owned::branches::{self as table, BranchRow};
@@ -15,7 +15,7 @@ use super::rules::bounded;
 use crate::error::{Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
-/// The branches of a session.
+/// The handle for the branches of a session.
 #[derive(Clone)]
 pub struct Branches {
     pub(crate) store: Store,
@@ -25,63 +25,63 @@ pub struct Branches {
 /// A branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// Its id.
+    /// The id.
     pub id: BranchId,
-    /// What people call it.
+    /// The name.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The user.
     pub user_id: Option<String>,
-    /// When it was made.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// What it was forked from.
+    /// The fork point; `None` if it is not a fork.
     pub forked: Option<Forked>,
-    /// Whether it is the one that is meant where only the session is named.
+    /// True if it is the default branch of the session.
     pub is_default: bool,
-    /// How many items its history has.
+    /// The number of items in its history.
     pub items: u64,
-    /// Whatever its maker keeps with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// Where a branch was forked.
+/// The fork point of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
     /// The branch that it was forked from.
     pub parent: BranchId,
-    /// How many items of its parent's history it sees.
+    /// The number of items of the parent's history that the branch shares.
     pub at: u64,
 }
 
-/// A fork to be made.
+/// A new fork.
 #[derive(Clone, Debug, Default)]
 pub struct NewFork {
     /// The branch to fork.
     pub from: BranchRef,
-    /// How many of its items the fork is to see; all where nothing is said.
+    /// The number of items that the fork shares [default: all].
     pub at: Option<u64>,
-    /// What people are to call it.
+    /// The name.
     pub name: Option<String>,
-    /// Whatever is to be kept with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// A branch to be created, without a history.
+/// A new branch without a history.
 #[derive(Clone, Debug, Default)]
 pub struct NewBranch {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// Its user.
+    /// The user.
     pub user_id: Option<String>,
     /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// A change of what a branch says about itself. `None` leaves a field as it is, and an empty text clears it.
+/// A change of a branch's properties. `None` keeps a field, and an empty text clears it.
 #[derive(Clone, Debug, Default)]
 pub struct BranchChange {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// Its user.
+    /// The user.
     pub user_id: Option<String>,
     /// Metadata, as JSON.
     pub node_metadata: Option<String>,
@@ -103,15 +103,18 @@ impl Branch {
 }
 
 impl Branches {
-    /// Begins a branch that sees the first items of another, and copies none. The log tells of it.
+    /// Creates a branch that shares the first items of another branch. No item is copied. The log gets a line about it.
     ///
-    /// Returns an error if another branch of the session has its name.
+    /// # Errors
+    ///
+    /// Returns an error if another branch of the session has this name, or if the fork point is past the end of the
+    /// history.
     pub fn fork(&self, new: NewFork, durability: Durability) -> Result<Branch> {
         check(new.name.as_deref(), None, new.node_metadata.as_deref())?;
         let (session, now) = (self.session.clone(), self.store.join.clock().now());
         let (id, made) = (BranchId::new(), self.session.clone());
         self.store.transact(durability, move |tx| {
-            // The default branch is there to be forked even before anything was said on it.
+            // The default branch can be forked even before it has items.
             let place = conversation::open(tx, &session, &new.from, now)?;
             conversation::check_name_free(tx, &session, new.name.as_deref())?;
             let at = new.at.unwrap_or(place.head.end);
@@ -142,9 +145,11 @@ impl Branches {
         })
     }
 
-    /// Creates a branch without a history. The first branch of a session is its default. The log tells of it.
+    /// Creates a branch without a history. The first branch of a session is its default. The log gets a line about it.
     ///
-    /// Returns an error if another branch of the session has its name.
+    /// # Errors
+    ///
+    /// Returns an error if another branch of the session has this name.
     pub fn create(&self, new: NewBranch, durability: Durability) -> Result<Branch> {
         let NewBranch { name, user_id, node_metadata } = new;
         check(name.as_deref(), user_id.as_deref(), node_metadata.as_deref())?;
@@ -165,9 +170,11 @@ impl Branches {
         })
     }
 
-    /// Changes what a branch says about itself. The log tells of it.
+    /// Changes the properties of a branch. The log gets a line about it.
     ///
-    /// Returns an error if another branch of the session has its new name.
+    /// # Errors
+    ///
+    /// Returns an error if another branch of the session has the new name.
     pub fn set(&self, which: &BranchRef, change: &BranchChange, durability: Durability) -> Result<Branch> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let BranchChange { name, user_id, node_metadata } = change;
@@ -207,15 +214,17 @@ impl Branches {
         })
     }
 
-    /// A branch.
+    /// Returns a branch; `None` if it is the default branch and does not exist yet.
     pub fn get(&self, which: &BranchRef) -> Result<Option<Branch>> {
         let place = self.store.join.state().read(|tx| conversation::find(tx, &self.session, which));
         Ok(place?.map(|place| Branch::of(place.branch, place.head.end)))
     }
 
-    /// A page of branches, by id, after this one.
+    /// Returns a page of branches, ordered by id, after this one.
     ///
-    /// Returns an error if it is not a branch of this session.
+    /// # Errors
+    ///
+    /// Returns an error if `after` is not a branch of this session.
     pub fn list(&self, after: Option<&BranchId>, limit: u32) -> Result<Vec<Branch>> {
         let limit = limit.clamp(1, PAGE_MAX);
         self.store.join.state().read(|tx| {

@@ -1,4 +1,4 @@
-//! Compaction: summaries that stand for ranges of a history. Nothing is taken away, and each can be undone.
+//! Compaction: summaries that replace ranges of a history. No item is deleted, and each summary can be undone.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::conversation::{self, BranchRef};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
-/// The summaries of a branch.
+/// The handle for the summaries of a branch.
 #[derive(Clone)]
 pub struct Compaction {
     pub(crate) store: Store,
@@ -23,48 +23,48 @@ pub struct Compaction {
     pub(crate) branch: BranchRef,
 }
 
-/// A summary that stands for a range.
+/// A summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summarised {
-    /// The branch that it was made on: this one, or one that it comes from.
+pub struct RangeSummary {
+    /// The branch of the summary: this one or an ancestor.
     pub branch: BranchId,
-    /// The places that it stands for.
+    /// The ordinals that it replaces.
     pub range: Range<u64>,
-    /// Its message.
+    /// The message with the summary.
     pub message: MessageId,
 }
 
-impl From<Active> for Summarised {
+impl From<Active> for RangeSummary {
     fn from(one: Active) -> Self {
         Self { branch: one.branch, range: one.from..one.to, message: one.message }
     }
 }
 
-/// How a branch stands with summaries.
+/// The state of compaction of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionInfo {
-    /// How many items its history has.
+    /// The number of items in its history.
     pub items: u64,
-    /// The summaries that are shown in the place of what they stand for, the last made first.
-    pub summaries: Vec<Summarised>,
-    /// The items that a summary may stand for and none does.
+    /// The summaries that are shown, newest first.
+    pub summaries: Vec<RangeSummary>,
+    /// The number of items that can be summarised and are not.
     pub uncompacted: u64,
-    /// The number of those beyond which a summary is due.
+    /// The value of `uncompacted` above which a summary is due.
     pub threshold: u64,
 }
 
 impl CompactionInfo {
-    /// Whether a summary is due.
+    /// Returns true if a summary is due.
     pub fn is_due(&self) -> bool {
         self.uncompacted > self.threshold
     }
 }
 
 impl Compaction {
-    /// Has an item stand for a range of the history; all of it where nothing is said.
+    /// Replaces a range of the history with a summary [default: the whole history].
     ///
-    /// What is added while the summary is made is kept: say where the history ended when it was read.
-    pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<Summarised> {
+    /// Pass the end of the history at the time it was read, so that items that were added since then are kept.
+    pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<RangeSummary> {
         let join = &self.store.join;
         let now = join.clock().now();
         let contents = Contents::of(join);
@@ -97,12 +97,12 @@ impl Compaction {
             let covers_all = shown.iter().all(around);
             place.say(tx, from, to, CompactionEntry::Summary { message: message.id.clone(), covers_all }, now)?;
             let branch = place.branch.id.clone();
-            Ok((Summarised { branch, range: from..to, message: message.id.clone() }, Vec::new()))
+            Ok((RangeSummary { branch, range: from..to, message: message.id.clone() }, Vec::new()))
         })
     }
 
-    /// Undoes the summary that was made last of those that are shown, and says which.
-    pub fn undo(&self, durability: Durability) -> Result<Summarised> {
+    /// Undoes the newest of the summaries that are shown, and returns it.
+    pub fn undo(&self, durability: Durability) -> Result<RangeSummary> {
         let now = self.store.join.clock().now();
         let (session, which) = (self.session.clone(), self.branch.clone());
         self.store.transact(durability, move |tx| {
@@ -111,11 +111,11 @@ impl Compaction {
                 return Err(Error::NotFound(NotFound::Summary));
             };
             place.undo(tx, &last, now)?;
-            Ok((Summarised::from(last), Vec::new()))
+            Ok((RangeSummary::from(last), Vec::new()))
         })
     }
 
-    /// How the branch stands, and whether a summary is due.
+    /// Returns the state of compaction, with the default threshold if none is given.
     pub fn info(&self, threshold: Option<u64>) -> Result<CompactionInfo> {
         let threshold = threshold.unwrap_or(COMPACTION_THRESHOLD);
         self.store.join.state().read(|tx| {
@@ -133,7 +133,7 @@ impl Compaction {
                 }
                 at = to;
             }
-            let summaries = shown.into_iter().map(Summarised::from).collect();
+            let summaries = shown.into_iter().map(RangeSummary::from).collect();
             Ok::<_, Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
         })
     }

@@ -1,4 +1,4 @@
-//! A branch of a session inside a transaction: found or made, appended to, cut.
+//! A branch of a session inside a transaction: found or created, appended to, truncated.
 
 use duolog_join::Error as JoinError;
 use duolog_state::Tx;
@@ -15,18 +15,18 @@ use super::active;
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::resolve::only;
 
-/// Which branch of a session is meant.
+/// A reference to a branch of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BranchRef {
-    /// The one that the session begins with.
+    /// The default branch.
     #[default]
     Default,
-    /// The one with this id, or the only one that is called so.
+    /// The branch with this id, or the only one with this name.
     Text(String),
 }
 
 impl BranchRef {
-    /// The branch that a person names; the default where nobody does.
+    /// Returns the reference for a name or id; the default branch if there is none.
     pub fn named(text: Option<&str>) -> Self {
         text.map_or(Self::Default, |text| Self::Text(text.to_owned()))
     }
@@ -45,36 +45,40 @@ impl From<&BranchId> for BranchRef {
     }
 }
 
-/// A branch, where its history ends, and the pool of its session.
+/// A branch, the end of its history, and the pool of its session.
 pub(super) struct Place {
-    /// The progression of what is on no branch.
+    /// The progression of the pool, which lists the session's messages on all branches and on none.
     pub(super) pool: ProgressionId,
     pub(super) branch: BranchRow,
     pub(super) head: ProgressionRow,
-    /// The last stretch of the pool.
+    /// The last segment of the pool.
     last: Option<PoolSegmentRow>,
-    /// The first and the last message that the pool has since this was opened.
+    /// The first and the last message that were added to the pool since this was opened.
     pooled: Option<(MessageId, MessageId)>,
 }
 
-/// The branch, if anything was ever said on it. One that is named must be there.
+/// Finds a branch; `None` if it is the default branch and does not exist yet.
+///
+/// # Errors
+///
+/// Returns an error if a branch that is named does not exist.
 pub(super) fn find(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> Result<Option<Place>> {
     Ok(look(tx, session, which)?.place)
 }
 
-/// The same, to be changed: until this transaction ends, no other changes a conversation of the session.
+/// Finds a branch for a change: no other transaction changes a conversation of the session until this one ends.
 pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Timestamp) -> Result<Option<Place>> {
     sessions::enter(tx, session, now)?;
     find(tx, session, which)
 }
 
-/// The branch to add to: the default one is made where there is none.
+/// Opens the branch to add to. The default branch is created if it does not exist.
 pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Timestamp) -> Result<Place> {
     sessions::enter(tx, session, now)?;
     find_or_make(tx, session, which, now)
 }
 
-/// The same, for messages that will be added to it, by the first and the last of them: nothing is left to be noted.
+/// Opens the branch for new messages, given the first and the last of them, so that [`Place::note`] is not needed.
 pub(super) fn open_for(
     tx: &mut Tx<'_>,
     session: &SessionId,
@@ -96,7 +100,7 @@ fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Ti
     Ok(Place { pool, branch, head, last: seen.last, pooled: None })
 }
 
-/// What a new branch says about itself.
+/// The properties of a new branch.
 pub(super) struct BranchAbout {
     pub(super) id: BranchId,
     pub(super) name: Option<String>,
@@ -104,14 +108,14 @@ pub(super) struct BranchAbout {
     pub(super) node_metadata: Option<String>,
 }
 
-/// Whether a branch is the default of its session.
+/// The role of a branch in its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IsDefault {
     Yes,
     No,
 }
 
-/// Creates a branch without a history: the default one if the session has none.
+/// Creates a branch without a history. It becomes the default if the session has none.
 pub(super) fn create(tx: &mut Tx<'_>, session: &SessionId, about: BranchAbout, now: Timestamp) -> Result<BranchRow> {
     sessions::enter(tx, session, now)?;
     let seen = look(tx, session, &BranchRef::Default)?;
@@ -156,7 +160,7 @@ fn begin(
 }
 
 impl Place {
-    /// Puts a message at the end, and into the pool if it is new there. [`Place::note`] ends a row of these.
+    /// Appends a message to the branch, and to the pool if it is new there. Call [`Place::note`] after the last one.
     pub(super) fn append(&mut self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> Result<u64> {
         let is_new = self.is_new(tx, message, fresh)?;
         let end = self.head.end;
@@ -171,7 +175,7 @@ impl Place {
         Ok(ord)
     }
 
-    /// Adds messages, and puts them at the end and into the pool.
+    /// Inserts messages and appends them to the branch and the pool.
     pub(super) fn add(&mut self, tx: &mut Tx<'_>, new: &[MessageRow]) -> Result<()> {
         messages::add(tx, new)?;
         let ids: Vec<MessageId> = new.iter().map(|message| message.id.clone()).collect();
@@ -183,7 +187,7 @@ impl Place {
         Ok(())
     }
 
-    /// Has the session's pool list a message that was just made and is on no branch.
+    /// Adds a new message that is on no branch to the pool.
     pub(super) fn pool(&mut self, tx: &mut Tx<'_>, message: &MessageId) -> Result<()> {
         let ord = self.end_pool(tx)?;
         let from_ord = pool_segments::end_in(tx, &self.pool)?;
@@ -194,12 +198,12 @@ impl Place {
         Ok(())
     }
 
-    /// Whether the session has not got a message yet.
+    /// Returns true if the session does not have a message yet.
     fn is_new(&self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> Result<bool> {
         Ok(fresh == Fresh::Yes || !pool_segments::has(tx, &self.branch.session_id, message)?)
     }
 
-    /// Has the pool go on with what stands on the branch from a place on.
+    /// Continues the pool with the items of the branch from an ordinal on.
     fn arrive(&mut self, tx: &mut Tx<'_>, from_ord: u64) -> Result<()> {
         if self.goes_on() {
             return Ok(());
@@ -209,12 +213,12 @@ impl Place {
         self.extend(tx, row)
     }
 
-    /// Whether the pool goes on as the branch does.
+    /// Returns true if the last segment of the pool ends at the end of the branch.
     fn goes_on(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.grows_with(&self.head.id))
     }
 
-    /// Has the pool's last stretch end, and says where the next one begins.
+    /// Ends the last segment of the pool, and returns the start of the next one.
     fn end_pool(&mut self, tx: &mut Tx<'_>) -> Result<u64> {
         let Some(last) = self.last.clone() else { return Ok(0) };
         let to = last.to_ord.map_or_else(|| progressions::get(tx, &last.progression_id).map(|row| row.end), Ok)?;
@@ -224,7 +228,7 @@ impl Place {
         Ok(last.ord + to.saturating_sub(last.from_ord))
     }
 
-    /// Has the pool's last stretch end before a place.
+    /// Ends the last segment of the pool before an ordinal.
     fn pause(&mut self, tx: &mut Tx<'_>, to: u64) -> Result<()> {
         if let Some(last) = &mut self.last {
             pool_segments::end(tx, &self.branch.session_id, last.ord, to)?;
@@ -244,7 +248,7 @@ impl Place {
         self.pooled = Some((first, last.clone()));
     }
 
-    /// Notes in the session's row what its pool lists since it was opened.
+    /// Writes the first and last message of the pool to the session's row.
     pub(super) fn note(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         if let Some((first, last)) = self.pooled.take() {
             sessions::note_messages(tx, &self.branch.session_id, &first, &last)?;
@@ -252,7 +256,7 @@ impl Place {
         Ok(())
     }
 
-    /// Cuts the history to its first `to` items. Summaries of what is cut into no longer hold.
+    /// Truncates the history to its first `to` items. Summaries of ranges that are cut are undone.
     pub(super) fn cut(&mut self, tx: &mut Tx<'_>, to: u64, now: Timestamp) -> Result<()> {
         if to >= self.head.end {
             return Ok(());
@@ -271,13 +275,13 @@ impl Place {
         Ok(())
     }
 
-    /// Says that a summary no longer holds on this branch.
+    /// Undoes a summary on this branch.
     pub(super) fn undo(&self, tx: &mut Tx<'_>, one: &active::Active, now: Timestamp) -> Result<()> {
         let said = CompactionEntry::Undone { branch: one.branch.clone(), seq: one.seq };
         self.say(tx, one.from, one.to, said, now)
     }
 
-    /// Adds to what was said of this branch's ranges.
+    /// Adds a compaction row to this branch.
     pub(super) fn say(
         &self,
         tx: &mut Tx<'_>,
@@ -292,14 +296,14 @@ impl Place {
     }
 }
 
-/// What there is of a session's conversations.
+/// The conversations of a session.
 struct Seen {
     pool: Option<ProgressionId>,
     last: Option<PoolSegmentRow>,
     place: Option<Place>,
 }
 
-/// Looks a branch up in a session that is there.
+/// Looks up a branch of an existing session.
 fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> Result<Seen> {
     let (pool, last, found) = match which {
         BranchRef::Default => {
@@ -317,7 +321,7 @@ fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> Result<Seen>
     Ok(Seen { place: pool.clone().zip(found).map(place), pool, last })
 }
 
-/// The pool of a session that was not deleted.
+/// Returns the pool of a session, unless the session was deleted.
 fn live(session: &SessionId, row: PoolRow) -> Result<Option<ProgressionId>> {
     if row.deleted {
         return Err(JoinError::Deleted(session.clone()).into());
@@ -325,7 +329,8 @@ fn live(session: &SessionId, row: PoolRow) -> Result<Option<ProgressionId>> {
     Ok(row.progression_id)
 }
 
-/// Refuses a name that a branch of the session has. The session was entered, so no other transaction gives it out meanwhile.
+/// Returns an error if a branch of the session has this name. The session is locked, so no other transaction uses the
+/// name meanwhile.
 pub(super) fn check_name_free(tx: &mut Tx<'_>, session: &SessionId, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     match branches::named(tx, session, name, 1)?.pop() {
@@ -336,7 +341,7 @@ pub(super) fn check_name_free(tx: &mut Tx<'_>, session: &SessionId, name: Option
     }
 }
 
-/// The branch of a session with this id, the only one that is called so, or the only one whose id begins so.
+/// Returns the branch with this id, the only one with this name, or the only one whose id starts with the text.
 fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> {
     if let Ok(id) = BranchId::parse(text)
         && let Some(row) = branches::find(tx, &id)?

@@ -1,4 +1,4 @@
-//! What a session says about itself, changed after it was created.
+//! Changing the properties of a session.
 
 use duolog_join::{Error as JoinError, tell};
 use duolog_state::owned::sessions::{self as table, SessionRow};
@@ -13,9 +13,11 @@ use super::rules::{bounded, check_times};
 use crate::error::{Error, Invalid, Result};
 
 impl Sessions {
-    /// Changes what a session says about itself; its log tells of it.
+    /// Changes the properties of a session. The log gets a line about it.
     ///
-    /// Returns an error, and changes nothing, if a value does not fit or the session would end before it begins.
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if a value is too long or the session would end before it starts.
     pub fn set(&self, which: impl Into<SessionRef>, change: &SessionChange, durability: Durability) -> Result<Session> {
         let session = self.resolve(&which.into())?.id;
         check(change)?;
@@ -42,7 +44,7 @@ impl Sessions {
     }
 }
 
-/// Changes a row, and says which fields are others now.
+/// Changes a row, and returns the fields that changed.
 fn apply(change: &SessionChange, row: &mut SessionRow) -> Map<String, Value> {
     let mut changed = Map::new();
     let texts = [
@@ -79,7 +81,7 @@ fn apply(change: &SessionChange, row: &mut SessionRow) -> Map<String, Value> {
     if let Some(metadata) = &change.node_metadata {
         let new = Some(metadata.clone()).filter(|text| !text.is_empty());
         if row.node_metadata != new {
-            // It may be as large as a line of the log: that it changed is told, and not to what.
+            // Metadata may be as large as a line of the log, so the line only says that it changed.
             changed.insert("nodeMetadata".to_owned(), true.into());
             row.node_metadata = new;
         }

@@ -1,4 +1,4 @@
-//! Exchange: messages from one to another. Delivery is at least once, and a message's id tells a repetition.
+//! Exchange: messages between sessions. Delivery is at least once; the message id identifies a repetition.
 
 use duolog_state::Tx;
 pub use duolog_state::owned::inboxes::Address;
@@ -18,7 +18,7 @@ use crate::error::{Error, Invalid, NotFound, Result};
 use crate::resolve::resolve;
 use crate::store::Store;
 
-/// What is sent from one to another.
+/// The handle for messages between sessions.
 #[derive(Clone)]
 pub struct Exchange {
     pub(crate) store: Store,
@@ -27,55 +27,55 @@ pub struct Exchange {
 /// The recipient of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipient {
-    /// A session, by its whole id, its thread name, or user and name; or a branch, by its id.
+    /// A session, by its full id, its thread name, or user and name; or a branch, by its id.
     ///
-    /// It is resolved once, to an id, so a session that is renamed keeps its mail.
+    /// It is resolved once to an id, so a session keeps its inbox when it is renamed.
     Of(SessionRef),
     /// A topic that belongs to no session, by its name.
     Topic(String),
 }
 
-/// A message on its way, and the branch that sends it, where one does.
+/// A message to send.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The message. Its recipient is set to the id, or the topic, that `to` names.
+    /// The message. Its recipient is set to the id or topic of `to`.
     pub message: NewMessage,
     /// The recipient.
     pub to: Recipient,
-    /// The session and branch whose history is to hold it too.
+    /// The session and branch of the sender, whose history gets the message too.
     pub from: Option<(SessionId, BranchRef)>,
 }
 
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Its id.
+    /// The id.
     pub id: MessageId,
-    /// Its place in the inbox.
+    /// The ordinal in the inbox.
     pub ord: u64,
 }
 
-/// An inbox: a recipient on a channel, or on none.
+/// An inbox: a recipient and an optional channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
     /// The id of a session or a branch, or the name of a topic.
     pub recipient: Address,
-    /// On which channel.
+    /// The channel.
     pub channel: Option<String>,
 }
 
 /// A message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its place there.
+    /// The ordinal in the inbox.
     pub ord: u64,
-    /// Its id.
+    /// The id.
     pub id: MessageId,
-    /// What it says, as JSON, or what is wrong with it.
+    /// The content as JSON, or the reason why it cannot be read.
     pub content: Result<String, String>,
-    /// Who sent it.
+    /// The sender.
     pub sender: Option<String>,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Option<String>,
 }
 
@@ -84,20 +84,20 @@ pub struct Received {
 pub struct Mail {
     /// The messages, in order.
     pub messages: Vec<Received>,
-    /// The place to continue after; `None` if these are all.
+    /// The ordinal to continue after; `None` if this is the last page.
     pub next: Option<u64>,
 }
 
-/// What an acknowledgement covers.
+/// The range of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledged {
-    /// The place of the first message.
+    /// The ordinal of the first message.
     pub from: u64,
-    /// The place after the last one.
+    /// The ordinal after the last message.
     pub to: u64,
 }
 
-/// The progression of an inbox, which is made where there is none.
+/// Returns the progression of an inbox; creates it if there is none.
 fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Timestamp) -> Result<ProgressionId> {
     if let Some(progression) = inboxes::enter(tx, &inbox.recipient, inbox.channel())? {
         return Ok(progression);
@@ -115,9 +115,11 @@ impl Inbox {
 }
 
 impl Recipient {
-    /// The id, or the topic, that is meant; which session it is, is decided in this transaction.
+    /// Returns the id or the topic of the recipient, resolved in this transaction.
     ///
-    /// Returns an error if no session or branch is called that, or more than one id begins with the text.
+    /// # Errors
+    ///
+    /// Returns an error if there is no such session or branch, or if several ids start with the text.
     fn resolve(&self, tx: &mut Tx<'_>) -> Result<Address> {
         let text = match self {
             Self::Topic(name) => return Ok(Address::Topic(name.clone())),
@@ -148,10 +150,14 @@ impl Recipient {
 }
 
 impl Exchange {
-    /// Sends a message: into the recipient's inbox and, where a branch sends it, its history; both or neither.
+    /// Sends a message: to the inbox of the recipient and, if a branch sends it, to the history of that branch, in one
+    /// transaction.
     ///
-    /// A repetition, the same message under the same id, is not sent again. Returns an error if another message has its
-    /// id.
+    /// The same message under the same id is not sent again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such recipient, or if another message has this id.
     pub fn send(&self, outgoing: &Outgoing, durability: Durability) -> Result<Sent> {
         let (join, new, to) = (&self.store.join, &outgoing.message, outgoing.to.clone());
         if let Recipient::Topic(name) = &to {
@@ -179,13 +185,13 @@ impl Exchange {
         })
     }
 
-    /// The inbox of a recipient, on a channel or on none.
+    /// Returns the inbox of a recipient.
     pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
         let recipient = self.store.join.state().read(|tx| recipient.resolve(tx))?;
         Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
     }
 
-    /// What a reader has not taken note of, in order, after a place that the page before ended at.
+    /// Returns the messages that a reader has not acknowledged, oldest first, after an ordinal.
     pub fn inbox(&self, inbox: &Inbox, reader: &str, after: Option<u64>, limit: u32) -> Result<Mail> {
         let reader = reader.to_owned();
         let first = after.map_or(0, |after| after.saturating_add(1)).min(i64::MAX.cast_unsigned());
@@ -195,18 +201,18 @@ impl Exchange {
         })
     }
 
-    /// What the request that this store serves acknowledged before, under its operation id; `None` if it did not.
+    /// Returns the acknowledgement that was recorded under the operation id of this handle; `None` if there is none.
     pub fn acknowledged(&self) -> Result<Option<Acknowledged>> {
         self.store.answer_to_request()
     }
 
-    /// The messages that an acknowledgement covers, in order.
+    /// Returns the messages of an acknowledgement, oldest first.
     pub fn covered(&self, inbox: &Inbox, by: Acknowledged) -> Result<Mail> {
         let count = u32::try_from(by.to.saturating_sub(by.from)).unwrap_or(PAGE_MAX);
         if count == 0 {
             return Ok(Mail::default());
         }
-        // Whether others follow is asked as it was at first.
+        // The range is open at its end, as in the first request, so that `next` is the same.
         self.messages(inbox, count, |_| Ok(Acknowledged { to: i64::MAX.cast_unsigned(), ..by }))
     }
 
@@ -223,7 +229,7 @@ impl Exchange {
             rows.truncate(limit as usize);
             let mut received = Vec::new();
             for row in rows {
-                // Who sent what cannot be read is not asked for: that would fail on the same row.
+                // The sender of an unreadable message is not read: that would fail on the same row.
                 let about = match &row.content {
                     Ok(_) => messages::find(tx, &row.message_id)?,
                     Err(_) => None,
@@ -237,7 +243,7 @@ impl Exchange {
         })
     }
 
-    /// Acknowledges all messages of a reader up to this place; returns what was not acknowledged before.
+    /// Acknowledges all messages of a reader up to this ordinal. Returns those that were not acknowledged before.
     pub fn ack(&self, inbox: &Inbox, reader: &str, ord: u64, durability: Durability) -> Result<Acknowledged> {
         named("recipient", inbox.recipient.as_str())?;
         named("reader", reader)?;
@@ -258,7 +264,7 @@ impl Exchange {
     }
 }
 
-/// Checks a name that must be given.
+/// Returns an error if a name is empty or too long.
 fn named(what: &'static str, text: &str) -> Result<()> {
     bounded::<NAME_BYTES_MAX>(what, text)?;
     if text.is_empty() {

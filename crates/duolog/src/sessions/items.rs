@@ -1,4 +1,4 @@
-//! Items: what the model sees, added and taken away at the end of a branch.
+//! Items: the input of the model, added and removed at the end of a branch.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::{active, rules};
 use crate::error::{Damaged, Error, NotFound, Result, Stale};
 use crate::store::Store;
 
-/// The items of one branch of a session.
+/// The handle for the items of one branch of a session.
 #[derive(Clone)]
 pub struct Items {
     pub(crate) store: Store,
@@ -29,79 +29,79 @@ pub struct Items {
 /// One item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// Its message.
+    /// The id of its message.
     pub id: MessageId,
-    /// Its place; nothing for the one that comes before all others.
+    /// The ordinal; `None` for the system item and a summary.
     pub ord: Option<u64>,
-    /// What it says: JSON, byte for byte as it was given.
+    /// The JSON content, byte for byte as it was given.
     pub content: String,
-    /// The places that it stands for, where it is a summary.
+    /// The ordinals that it replaces, if it is a summary.
     pub stands_for: Option<Range<u64>>,
 }
 
 /// An item that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenItem {
-    /// Its message.
+    /// The id of its message.
     pub id: MessageId,
-    /// Its place; nothing for the one that comes before all others, or a summary.
+    /// The ordinal; `None` for the system item and a summary.
     pub ord: Option<u64>,
-    /// What is wrong with it.
+    /// The reason.
     pub detail: String,
 }
 
-/// Items in their order.
+/// A list of items, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemList {
-    /// Those that can be read.
+    /// The readable items.
     pub items: Vec<Item>,
-    /// Those among them that cannot.
+    /// The items of the same range that cannot be read.
     pub broken: Vec<BrokenItem>,
-    /// Where the history ends: how many items it has.
+    /// The number of items in the history.
     pub end: u64,
 }
 
-/// An item with what is known of it.
+/// An item with its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Described {
-    /// Its place; `None` for the one that comes before all others, and for a summary.
+    /// The ordinal; `None` for the system item and a summary.
     pub ord: Option<u64>,
-    /// The places that it stands for, where it is a summary.
+    /// The ordinals that it replaces, if it is a summary.
     pub stands_for: Option<Range<u64>>,
-    /// Its message, whole.
+    /// The message.
     pub message: Message,
 }
 
-/// Items with what is known of them, in their order.
+/// A list of items with their metadata, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DescribedList {
-    /// Those that can be read.
+    /// The readable items.
     pub items: Vec<Described>,
-    /// Those among them that cannot.
+    /// The items of the same range that cannot be read.
     pub broken: Vec<BrokenItem>,
-    /// How many there are in all.
+    /// The number of items in the history or the pool.
     pub end: u64,
 }
 
-/// What is shown of a history.
+/// A view of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryView {
-    /// What the model is to see: summaries in the place of what they stand for.
+    /// The input of the model: summaries replace their ranges.
     Context,
     /// Every item.
     Full,
 }
 
 impl Items {
-    /// The items of another branch of the session.
+    /// Selects another branch of the session.
     #[must_use]
     pub fn on(mut self, branch: BranchRef) -> Self {
         self.branch = branch;
         self
     }
 
-    /// Puts messages that are there already at the end; says where each stands. One that the history holds stays where
-    /// it is.
+    /// Appends existing messages and returns the ordinal of each. A message that is in the history already is not
+    /// moved.
     pub fn append(&self, ids: &[MessageId], durability: Durability) -> Result<Vec<u64>> {
         let now = self.store.join.clock().now();
         let (session, branch, ids) = (self.session.clone(), self.branch.clone(), ids.to_vec());
@@ -119,22 +119,21 @@ impl Items {
         })
     }
 
-    /// The last items, in their order: `limit` of those that can be read. The one that comes before all others is not
-    /// counted, and stands first.
+    /// Returns the last `limit` readable items, oldest first. The system item is not counted and comes first.
     pub fn latest(&self, limit: usize, view: HistoryView) -> Result<ItemList> {
         let (sink, broken, end) = self.read_latest(limit, view, Checked::default())?;
         Ok(ItemList { items: sink.into_items(), broken, end })
     }
 
-    /// The same as they are kept, in one piece of memory: for who parses them anyway, and sees then whether they are
-    /// JSON. Only what is not there is told as broken.
+    /// Returns the last items in one buffer, without checking that they are JSON. Use it if the caller parses them
+    /// anyway. Only missing items are reported as broken.
     pub fn latest_raw(&self, limit: usize, view: HistoryView) -> Result<RawItems> {
         let mut items = RawItems::default();
         self.latest_raw_into(limit, view, &mut items)?;
         Ok(items)
     }
 
-    /// The same, in the memory of what was read before: for who reads a conversation at every turn.
+    /// Reads the last items into an existing buffer, for callers that read a conversation at every turn.
     pub fn latest_raw_into(&self, limit: usize, view: HistoryView, items: &mut RawItems) -> Result<()> {
         items.clear();
         let (taken, broken, end) = self.read_latest(limit, view, std::mem::take(items))?;
@@ -143,7 +142,7 @@ impl Items {
         Ok(())
     }
 
-    /// The last items, as [`Items::latest`] gives them, with what is known of each.
+    /// Returns the same items as [`Items::latest`], with the metadata of each.
     pub fn described(&self, limit: usize, view: HistoryView) -> Result<DescribedList> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
@@ -164,7 +163,7 @@ impl Items {
         })
     }
 
-    /// The last messages of the session, of all its branches, in the order they came.
+    /// Returns the last messages of the session, on all of its branches, oldest first.
     pub fn pool(&self, limit: usize) -> Result<DescribedList> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
@@ -198,7 +197,7 @@ impl Items {
         })
     }
 
-    /// Hands the last items to a sink, the last first.
+    /// Passes the last items to a sink, newest first.
     fn read_latest<S: Sink>(&self, limit: usize, view: HistoryView, sink: S) -> Result<(S, Vec<BrokenItem>, u64)> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
@@ -214,7 +213,7 @@ impl Items {
         })
     }
 
-    /// A page of the whole history, from a place on, without the one that comes before all others.
+    /// Returns a page of the full history from an ordinal on, without the system item.
     pub fn history(&self, from: u64, limit: u32) -> Result<ItemList> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
@@ -233,7 +232,7 @@ impl Items {
         })
     }
 
-    /// Takes the last item off, and gives it; nothing where there is none.
+    /// Removes the last item and returns it; `None` if there is none.
     pub fn pop(&self, durability: Durability) -> Result<Option<Item>> {
         let (join, now) = (&self.store.join, self.store.join.clock().now());
         let (session, branch) = (self.session.clone(), self.branch.clone());
@@ -248,7 +247,7 @@ impl Items {
                 last = progression_items::newest(tx, &segment.progression, ord, ord + 1, 1)?.pop();
             }
             let Some(row) = last else { return Ok((None, Vec::new())) };
-            // What cannot be given out is not taken off either.
+            // An item that cannot be returned is not removed.
             let content = contents.text(row.content);
             let content =
                 content.map_err(|detail| Error::Damaged(Damaged::Item { message: row.message_id.clone(), detail }))?;
@@ -257,7 +256,7 @@ impl Items {
         })
     }
 
-    /// Takes every item off; says how many there were. The branch stays, and so does what comes before all others.
+    /// Removes every item and returns their number. The branch and its system item are kept.
     pub fn clear(&self, durability: Durability) -> Result<u64> {
         let now = self.store.join.clock().now();
         let (session, branch) = (self.session.clone(), self.branch.clone());
@@ -269,9 +268,13 @@ impl Items {
         })
     }
 
-    /// Puts other items in the place of the last ones, if those are the `expected`; nothing is changed otherwise.
+    /// Replaces the last items if they equal `expected`.
     ///
-    /// Items are the same where their JSON is, whatever the spaces in it.
+    /// Items are equal if their JSON is equal, apart from white space.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the last items differ.
     pub fn replace_suffix(&self, expected: &[&str], replacement: &[&str], durability: Durability) -> Result<Added> {
         let join = &self.store.join;
         let (contents, now) = (Contents::of(join), join.clock().now());
@@ -300,7 +303,7 @@ impl Items {
     }
 }
 
-/// The messages from a place of a history on.
+/// Returns the messages of a history from an ordinal on.
 fn ids_from(tx: &mut Tx<'_>, place: &Place, from: u64) -> Result<Vec<MessageId>> {
     let mut ids = Vec::new();
     for segment in progressions::segments(tx, &place.head, from, place.head.end)? {

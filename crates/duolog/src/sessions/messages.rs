@@ -1,4 +1,4 @@
-//! Messages by themselves: put, found again, put on branches by their ids.
+//! Messages: stored and read by id, and added to branches by id.
 
 use duolog_state::Tx;
 use duolog_state::owned::message_types;
@@ -11,64 +11,66 @@ use super::rules::bounded;
 use crate::error::{Conflict, Damaged, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
-/// The messages of a store.
+/// The handle for messages.
 #[derive(Clone)]
 pub struct Messages {
     pub(crate) store: Store,
 }
 
-/// A message to be put.
+/// A new message.
 #[derive(Clone, Debug, Default)]
 pub struct NewMessage {
-    /// Its id; one is minted where none is given.
+    /// The id [default: a new one].
     pub id: Option<MessageId>,
-    /// Who speaks: not blank.
+    /// The role of the speaker. It must not be blank.
     pub role: String,
-    /// What it says, as JSON.
+    /// The content, as JSON.
     pub content: String,
-    /// What it was in the program that made it.
+    /// The class of the message in the program that created it.
     pub lion_class: Option<String>,
-    /// Whatever its maker keeps with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
-    /// What it means to a model.
+    /// The embedding.
     pub embedding: Option<Vec<f32>>,
-    /// Who sends it.
+    /// The sender.
     pub sender: Option<String>,
-    /// Whom it is for.
+    /// The recipient.
     pub recipient: Option<String>,
-    /// On which channel.
+    /// The channel.
     pub channel: Option<String>,
 }
 
-/// A message, whole.
+/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Its id.
+    /// The id.
     pub id: MessageId,
-    /// When it was made.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: String,
-    /// What it says, as JSON.
+    /// The content, as JSON.
     pub content: String,
-    /// What it was in the program that made it.
+    /// The class of the message in the program that created it.
     pub lion_class: Option<String>,
-    /// Whatever its maker keeps with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
-    /// What it means to a model.
+    /// The embedding.
     pub embedding: Option<Vec<f32>>,
-    /// Who sent it.
+    /// The sender.
     pub sender: Option<String>,
-    /// Whom it is for.
+    /// The recipient.
     pub recipient: Option<String>,
-    /// On which channel.
+    /// The channel.
     pub channel: Option<String>,
 }
 
 impl Messages {
-    /// Adds a message. Does nothing if the same message is there under its id.
+    /// Stores a message. Does nothing if the same message exists under its id.
     ///
-    /// Returns an error if another message has this id: what is stored under an id never changes.
+    /// # Errors
+    ///
+    /// Returns an error if another message has this id: a stored message is never changed.
     pub fn put(&self, new: &NewMessage, durability: Durability) -> Result<MessageId> {
         let join = &self.store.join;
         let contents = Contents::of(join);
@@ -82,7 +84,7 @@ impl Messages {
         Ok(id)
     }
 
-    /// The message with this id.
+    /// Returns the message with this id.
     pub fn get(&self, id: &MessageId) -> Result<Message> {
         let join = &self.store.join;
         let contents = Contents::of(join);
@@ -90,7 +92,7 @@ impl Messages {
     }
 }
 
-/// The message with this id.
+/// Returns the message with this id.
 pub(super) fn message_in(tx: &mut Tx<'_>, id: &MessageId, contents: &Contents) -> Result<Message> {
     let row = table::find(tx, id)?.ok_or_else(|| Error::NotFound(NotFound::Message(id.clone())))?;
     let class = message_types::class_of(tx, row.lion_class)?;
@@ -109,7 +111,9 @@ pub(super) fn message_in(tx: &mut Tx<'_>, id: &MessageId, contents: &Contents) -
     })
 }
 
-/// Adds a message, and returns false if the same one is there already.
+/// Inserts a message. Returns false if the same message exists.
+///
+/// # Errors
 ///
 /// Returns an error if another message has its id.
 pub(super) fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<bool> {
@@ -120,10 +124,10 @@ pub(super) fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<bool> {
     }
 }
 
-/// Checks a new message and makes its row, all but its class.
+/// Checks a new message and returns its row, without its class.
 pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Timestamp) -> Result<MessageRow> {
     if new.role.trim().is_empty() {
-        return Err(Error::Invalid(Invalid::Value { what: "role", why: "must say who speaks".to_owned() }));
+        return Err(Error::Invalid(Invalid::Value { what: "role", why: "must not be blank".to_owned() }));
     }
     bounded::<WORD_BYTES_MAX>("role", &new.role)?;
     for (what, text) in [("sender", &new.sender), ("recipient", &new.recipient), ("channel", &new.channel)] {
@@ -157,7 +161,7 @@ pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Timestamp) -> R
 pub(super) fn packed(numbers: &[f32]) -> Result<Vec<u8>> {
     let bad = |why: String| Error::Invalid(Invalid::Value { what: "embedding", why });
     if numbers.is_empty() || numbers.len() * 4 > EMBEDDING_BYTES_MAX {
-        return Err(bad(format!("has {} numbers; it may have 1 to {}", numbers.len(), EMBEDDING_BYTES_MAX / 4)));
+        return Err(bad(format!("has {} numbers; expected 1 to {}", numbers.len(), EMBEDDING_BYTES_MAX / 4)));
     }
     if let Some(at) = numbers.iter().position(|number| !number.is_finite()) {
         return Err(bad(format!("is {} at {at}; every number must be finite", numbers[at])));

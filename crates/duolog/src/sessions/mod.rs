@@ -1,4 +1,4 @@
-//! Sessions: what logs and everything else belong to.
+//! Sessions: each has a log, conversations, messages and a status.
 
 mod active;
 mod adding;
@@ -35,7 +35,7 @@ use serde_json::Map;
 
 pub use adding::{About, AddOptions, Added};
 pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
-pub use compaction::{Compaction, CompactionInfo, Summarised};
+pub use compaction::{Compaction, CompactionInfo, RangeSummary};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
 pub use duolog_state::owned::sessions::SessionFilter;
@@ -56,7 +56,7 @@ use crate::error::{Conflict, Error, ErrorKind, Invalid, NotFound, Result};
 use crate::resolve::resolve;
 use crate::store::Store;
 
-/// The sessions of a store.
+/// The handle for sessions.
 #[derive(Clone)]
 pub struct Sessions {
     pub(crate) store: Store,
@@ -65,56 +65,60 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// The same, under an operation id: what is then made, renamed or deleted happens once, however often it is asked.
+    /// Sets an operation id: the session is created, renamed or deleted once, even if the request is repeated.
     ///
-    /// Asked again with the same id, the same request gets the same answer, and another one is a conflict. An id is for
-    /// one request; a session that is made is given back as it is by now, and one that is renamed as it was then.
+    /// A repetition with the same id gets the same result, and a different request is a conflict. Use an id for one
+    /// request. A repeated creation returns the session as it is now; a repeated rename returns it as it was then.
     #[must_use]
     pub fn once(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
         self
     }
 
-    /// The same, for a reference that was resolved before, to this session: a change is made to it and to no other, whatever
-    /// the reference names by now. A session that is gone is not found.
+    /// Sets the session that the reference was resolved to before. A change applies to this session only, whatever the
+    /// reference names now. If the session was deleted, it is not found.
     #[must_use]
     pub fn resolved_to(mut self, session: &SessionId) -> Self {
         self.resolved = Some(session.clone());
         self
     }
 
-    /// The items of a session: what the model sees. They are those of its default branch, unless another is said.
+    /// Returns the handle for the items of a session's default branch. Select another branch with [`Items::on`].
     pub fn items(&self, session: &SessionId) -> Items {
         Items { store: self.store.clone(), session: session.clone(), branch: BranchRef::Default }
     }
 
-    /// The branches of a session.
+    /// Returns the handle for the branches of a session.
     pub fn branches(&self, session: &SessionId) -> Branches {
         Branches { store: self.store.clone(), session: session.clone() }
     }
 
-    /// The summaries of a branch of a session.
+    /// Returns the handle for the summaries of a branch.
     pub fn compaction(&self, session: &SessionId, branch: BranchRef) -> Compaction {
         Compaction { store: self.store.clone(), session: session.clone(), branch }
     }
 
-    /// How a session stands.
+    /// Returns the handle for the status of a session.
     pub fn status(&self, session: &SessionId) -> Status {
         Status { store: self.store.clone(), session: session.clone() }
     }
 
-    /// Messages by themselves.
+    /// Returns the handle for messages.
     pub fn messages(&self) -> Messages {
         Messages { store: self.store.clone() }
     }
 
-    /// What is sent from one to another.
+    /// Returns the handle for messages between sessions.
     pub fn exchange(&self) -> Exchange {
         Exchange { store: self.store.clone() }
     }
 
-    /// Makes a session. A name that is taken for the same user is a conflict; a user's session that nobody named is
-    /// called `session_<when>_<six letters>`.
+    /// Creates a session. A session with a user and no name is named `session_<time>_<six letters>`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the kind [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the id or the user's name is
+    /// taken, and an error if a value is not valid.
     pub fn create(&self, new: &NewSession) -> Result<Session> {
         let join = &self.store.join;
         let now = join.clock().now();
@@ -135,7 +139,7 @@ impl Sessions {
         }
     }
 
-    /// The session that a request made, now or when it was first asked under this operation id.
+    /// Returns the session that a request created, now or earlier under this operation id.
     fn get_made(&self, operation: Option<&OperationId>, id: &SessionId) -> Result<Session> {
         match (self.get(id), operation) {
             (Err(error), Some(operation)) if error.kind() == ErrorKind::NotFound => {
@@ -145,7 +149,8 @@ impl Sessions {
         }
     }
 
-    /// The error of a session that is not there: if the request of this handle was carried out, it was deleted since.
+    /// Returns the error for a missing session. If the request of this handle was carried out, the session was deleted
+    /// since.
     fn absent(&self, session: &str) -> Error {
         match self.store.answered_request() {
             Ok(Some(operation)) => was_deleted_since(&operation, session),
@@ -154,7 +159,7 @@ impl Sessions {
         }
     }
 
-    /// What is taken of a session that could not be created.
+    /// Returns the error for a session whose id or name is taken.
     fn taken(&self, new: &NewSession) -> Result<Error> {
         if let Some(id) = &new.id
             && self.store.join.state().read(|tx| table::find(tx, id))?.is_some()
@@ -164,13 +169,16 @@ impl Sessions {
         Ok(Error::Conflict(Conflict::NameTaken(new.name.clone().unwrap_or_default())))
     }
 
-    /// The session to append to under this name: the one whose id or thread name it is exactly, or a new thread.
+    /// Returns the session with exactly this id or thread name; creates a thread if there is none.
     pub fn open_thread(&self, name: &str) -> Result<Session> {
         self.open_target(&WriteTarget::Named(SessionRef::Text(name.to_owned())))
     }
 
-    /// Returns the session that a reference means: by id, by thread name, by a unique prefix of an id, or by user and
-    /// name.
+    /// Returns the session of a reference: by id, by thread name, by a unique prefix of an id, or by user and name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such session, or if several ids start with the prefix.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
         let absent = || self.absent(&reference.to_string());
         match reference {
@@ -189,7 +197,7 @@ impl Sessions {
         }
     }
 
-    /// The session with this id.
+    /// Returns the session with this id.
     pub fn get(&self, id: &SessionId) -> Result<Session> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
         row.filter(|row| row.deleted_at.is_none())
@@ -197,14 +205,14 @@ impl Sessions {
             .ok_or_else(|| Error::NotFound(NotFound::Session(id.to_string())))
     }
 
-    /// The session whose log stands at a path beneath the state directory; none where it is nobody's.
+    /// Returns the session whose log has this path below the state directory; `None` if there is none.
     pub fn find_by_log(&self, log_path: &str) -> Result<Option<Session>> {
         let join = &self.store.join;
         let row = join.state().read(|tx| table::find_by_log(tx, &join.home(), log_path))?;
         Ok(row.filter(|row| row.deleted_at.is_none()).map(Session::from))
     }
 
-    /// What is known of a session's log, after folding what is waiting of it.
+    /// Returns the statistics of a session's log, after folding its backlog.
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;
         let behind = join.catch_up_session(id)?;
@@ -222,10 +230,12 @@ impl Sessions {
         })
     }
 
-    /// A page of sessions, newest first. What is marked behind is folded first, for a moment, and how many sessions lag is
-    /// said. Of the logs of this page, a loss is noticed.
+    /// Returns a page of sessions, newest first. Folds marked sessions first, for a limited time, and reports the
+    /// number of sessions that lag. Losses of the logs on this page are recorded.
     ///
-    /// Returns an error if the token is of a list with other filters.
+    /// # Errors
+    ///
+    /// Returns an error if the token belongs to a list with another filter.
     pub fn list(&self, filter: &SessionFilter, page: &Page) -> Result<SessionList> {
         let join = &self.store.join;
         Invalid::check_page(page.after(), filter.list())?;
@@ -239,9 +249,9 @@ impl Sessions {
         Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect(), next, behind })
     }
 
-    /// Returns the session that a reference means exactly, for a deletion: as [`Sessions::resolve`], but a prefix of an id is
+    /// Returns the session of a reference for a deletion: the same as [`Sessions::resolve`], but a prefix of an id is
     /// refused.
-    pub fn resolve_whole(&self, reference: &SessionRef) -> Result<Session> {
+    pub fn resolve_exact(&self, reference: &SessionRef) -> Result<Session> {
         let session = self.resolve(reference)?;
         match reference {
             SessionRef::Text(text) if !rules::is_called(&session, text) => {
@@ -251,9 +261,9 @@ impl Sessions {
         }
     }
 
-    /// Gives a session another name; its file stays where it is, and its log tells of it.
+    /// Renames a session. Its file keeps its name, and the log gets a line about it.
     ///
-    /// The log may be another home's: its line waits for that home.
+    /// If the log belongs to another home, the line waits until that home is opened.
     pub fn rename(&self, which: impl Into<SessionRef>, name: &str) -> Result<Session> {
         check_name("session name", name)?;
         let which = which.into();
@@ -284,25 +294,26 @@ impl Sessions {
         }
     }
 
-    /// Deletes a session with its log, and says what went.
+    /// Deletes a session and its log, and returns what was deleted.
     pub fn delete(&self, which: impl Into<SessionRef>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete", &rules::Request::delete(&which))?;
-        match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(deleted) => Ok(deleted),
             Before::Never(id) => Ok(self.store.join.delete_once(key, &id)?),
         }
     }
 
-    /// How many sessions of this home there are, or of one user here.
+    /// Returns the number of sessions of this home, or of one user in this home.
     pub fn count(&self, user: Option<&str>) -> Result<u64> {
         let join = &self.store.join;
         Ok(join.state().read(|tx| table::count(tx, &join.home(), user))?)
     }
 
-    /// Deletes every session of this home, or of one user here, each in transactions of its own.
+    /// Deletes every session of this home, or of one user in this home, each in its own transactions.
     ///
-    /// `each` gets every session that went. After an error the ones that it got are gone, and the others are not.
+    /// `each` is called with every deleted session. After an error, the sessions that it was called with are deleted,
+    /// and the others are not.
     pub fn delete_all(&self, user: Option<&str>, mut each: impl FnMut(&Deleted)) -> Result<()> {
         let join = &self.store.join;
         let mut after = None;
@@ -321,18 +332,18 @@ impl Sessions {
         }
     }
 
-    /// What a session's conversations come to.
+    /// Returns the totals of a session's conversations.
     pub fn conversations(&self, session: &SessionId) -> Result<Conversations> {
         Ok(self.store.join.conversations_of(session)?)
     }
 
-    /// Deletes the conversations of a session; the session and its log stay, and the log tells of it.
+    /// Deletes the conversations of a session. The session and its log are kept, and the log gets a line about it.
     ///
-    /// Messages that others name stay too.
+    /// Messages that other sessions use are kept too.
     pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete_context", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(went) => return Ok(went),
             Before::Never(id) => id,
         };
@@ -354,11 +365,12 @@ impl Sessions {
         })
     }
 
-    /// Deletes the log of a session; the session and its conversations stay. Its epoch is raised, and it is on record.
+    /// Deletes the log of a session. The session and its conversations are kept. The epoch of the log increases, and
+    /// the deletion is recorded.
     pub fn delete_log(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<RemovedLog> {
         let which = which.into();
         let key = self.asking("sessions.delete_log", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_exact)? {
             Before::Answered(removed) => return Ok(removed),
             Before::Never(id) => id,
         };
@@ -367,14 +379,14 @@ impl Sessions {
         Ok(self.store.join.remove_log_once(key.as_ref(), &id, Some(&detail))?)
     }
 
-    /// A request as it is known when it is asked again; nothing where it has no operation id.
+    /// Returns the key of a request under the operation id; `None` if there is no operation id.
     pub(crate) fn asking(&self, scope: &str, request: &impl Serialize) -> Result<Option<IdempotencyKey>> {
         let key = self.operation.as_ref().map(|operation| IdempotencyKey::new(scope, operation, request)).transpose();
         Ok(key?)
     }
 
-    /// The answer that a request got before, or else the session that it is about: afterwards the session may be called
-    /// otherwise, or be gone.
+    /// Returns the recorded result of a request, or the session that the request is about. After the request, the
+    /// session may be renamed or deleted, so the result is looked up first.
     fn answer_or_session<T>(
         &self,
         key: Option<&IdempotencyKey>,
@@ -393,7 +405,7 @@ impl Sessions {
             None => find(self, which),
         };
         match session {
-            // Another who asks the same may have been faster, between the two looks.
+            // A concurrent identical request may have been carried out between the two lookups.
             Err(Error::NotFound(NotFound::Session(text))) => {
                 answer()?.map(Before::Answered).ok_or(Error::NotFound(NotFound::Session(text)))
             }
@@ -407,15 +419,15 @@ impl Sessions {
     }
 }
 
-/// The error of a repetition whose session was deleted after the request was carried out.
+/// Returns the error of a repetition whose session was deleted after the request was carried out.
 fn was_deleted_since(operation: &OperationId, session: &str) -> Error {
     duolog_join::Error::OperationOfDeleted { operation: operation.clone(), session: session.to_owned() }.into()
 }
 
-/// What is known of a request before it is made.
+/// The state of a request before it is carried out.
 enum Before<T> {
-    /// It happened, and this is what was answered.
+    /// It was carried out, with this result.
     Answered(T),
-    /// It did not, and this is the session that it is about.
+    /// It was not carried out; this is its session.
     Never(SessionId),
 }

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,23 +9,22 @@ use duolog_state::owned::sessions::{SessionRow, SessionSummaryRow};
 use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, SessionId, SessionStatus, SourceKind, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A session to be made. Nothing is required: it then has an id and no name.
+/// A new session. No field is required: without any, the session has an id and no name.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession {
-    /// Its id; one is minted where none is given.
+    /// The id [default: a new one].
     pub id: Option<SessionId>,
-    /// Whose it is.
+    /// The user.
     pub user_id: Option<String>,
-    /// What people call it. With a user, unique for that user, and made up where it is not said; without one, a thread
-    /// name.
+    /// The name. With a user, it is unique for that user and generated if absent; without a user, it is a thread name.
     pub name: Option<String>,
-    /// The working directory it belongs to, as a real path.
+    /// The working directory, as a real path.
     pub cwd: Option<PathBuf>,
-    /// The agent's name.
+    /// The name of the agent.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// The kind of invocation.
     pub invocation_kind: Option<InvocationKind>,
-    /// The playbook that it runs.
+    /// The playbook.
     pub playbook_name: Option<String>,
     /// The topic of its show.
     pub show_topic: Option<String>,
@@ -33,44 +32,44 @@ pub struct NewSession {
     pub show_play_name: Option<String>,
     /// The directory of its artifacts.
     pub artifacts_path: Option<String>,
-    /// Where it came from [default: live].
+    /// The source of the session [default: live].
     pub source_kind: Option<SourceKind>,
-    /// How it stands.
+    /// The status.
     pub status: Option<SessionStatus>,
     /// The process of this machine that runs it.
     pub pid: Option<u32>,
-    /// When it began [default: now].
+    /// The time at which it started [default: now].
     pub started_at: Option<Timestamp>,
-    /// When it ended [default: now, if its status is a final one].
+    /// The time at which it ended [default: now, if the status is final].
     pub ended_at: Option<Timestamp>,
-    /// Whatever its maker keeps with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// A session, whole. What an operation answers with is kept as JSON.
+/// A session. Results under an operation id are stored as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its id.
+    /// The id.
     pub id: SessionId,
     /// The home that owns its log.
     pub home_id: HomeId,
-    /// Whose it is.
+    /// The user.
     pub user_id: Option<String>,
-    /// What people call it.
+    /// The name.
     pub name: Option<String>,
     /// The folder of its log.
     pub scope: String,
-    /// Its log, relative to the state directory.
+    /// The path of its log, relative to the state directory.
     pub log_path: String,
-    /// The log's epoch.
+    /// The epoch of its log.
     pub log_epoch: Epoch,
-    /// The working directory it belongs to.
+    /// The working directory.
     pub cwd: Option<String>,
-    /// The agent's name.
+    /// The name of the agent.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// The kind of invocation.
     pub invocation_kind: Option<InvocationKind>,
-    /// The playbook that it runs.
+    /// The playbook.
     pub playbook_name: Option<String>,
     /// The topic of its show.
     pub show_topic: Option<String>,
@@ -78,25 +77,25 @@ pub struct Session {
     pub show_play_name: Option<String>,
     /// The directory of its artifacts.
     pub artifacts_path: Option<String>,
-    /// Where it came from.
+    /// The source of the session.
     pub source_kind: SourceKind,
-    /// How it stands.
+    /// The status.
     pub status: Option<SessionStatus>,
-    /// When it was made.
+    /// The time at which it was created.
     pub created_at: Timestamp,
-    /// When it began.
+    /// The time at which it started.
     pub started_at: Option<Timestamp>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_at: Option<Timestamp>,
     /// Its first message.
     pub first_msg_id: Option<String>,
     /// Its last message.
     pub last_msg_id: Option<String>,
-    /// The progression of all its messages, in the order they came.
+    /// The progression of all its messages, oldest first.
     pub progression_id: Option<String>,
-    /// Whatever its maker keeps with it, as JSON.
+    /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
@@ -131,32 +130,32 @@ impl From<SessionRow> for Session {
     }
 }
 
-/// A session in a list. Text that can grow has no place here (I5).
+/// A session in a list, without text of unlimited length (I5).
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSummary {
-    /// Its id.
+    /// The id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The user.
     pub user_id: Option<String>,
-    /// What people call it.
+    /// The name.
     pub name: Option<String>,
     /// The folder of its log.
     pub scope: String,
-    /// How it stands.
+    /// The status.
     pub status: Option<SessionStatus>,
-    /// When it began.
+    /// The time at which it started.
     pub started_at: Option<Timestamp>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
-    /// How many events its log holds, as far as folded; nothing where it never was.
+    /// The number of events in its log, as far as folded; `None` if it was never folded.
     pub events: Option<u64>,
-    /// How many bytes, likewise.
+    /// The number of bytes of its log, as far as folded; `None` if it was never folded.
     pub bytes: Option<u64>,
-    /// What its log calls it: as a person named it, as a model did, or how its first prompt begins.
+    /// The title in its log: given by a user, given by a model, or the start of the first prompt.
     pub title: Option<String>,
-    /// The model that its log named last.
+    /// The last model in its log.
     pub model: Option<String>,
-    /// The dialect that its log is in.
+    /// The dialect of its log.
     pub dialect: Option<String>,
 }
 
@@ -179,26 +178,26 @@ impl From<SessionSummaryRow> for SessionSummary {
     }
 }
 
-/// What is known of a session's log. Nothing where it was never folded, which is not zero.
+/// Statistics of a session's log. `None` means that the log was never folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFigures {
-    /// How many events it holds.
+    /// The number of events.
     pub events: Option<u64>,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: Option<u64>,
-    /// How many lines could not be read.
+    /// The number of lines that could not be read.
     pub damaged: Option<u64>,
-    /// The instant that the first line with one names.
+    /// The first timestamp in the log.
     pub first_at: Option<Timestamp>,
-    /// The instant that the last line with one names.
+    /// The last timestamp in the log.
     pub last_at: Option<Timestamp>,
-    /// What it calls the session.
+    /// The title in the log.
     pub title: Option<String>,
-    /// The model that it named last.
+    /// The last model in the log.
     pub model: Option<String>,
-    /// The dialect that it is in.
+    /// The dialect of the log.
     pub dialect: Option<String>,
-    /// How far the figures are behind the session's log.
+    /// The backlog of the session's derived rows.
     pub behind: CaughtUp,
 }
 
@@ -207,20 +206,20 @@ pub struct SessionFigures {
 pub struct SessionList {
     /// The sessions, newest first.
     pub sessions: Vec<SessionSummary>,
-    /// Where the next page begins; nothing where this is the last.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<PageToken>,
-    /// How far the figures are behind the logs.
+    /// The backlog of derived rows.
     pub behind: CaughtUp,
 }
 
-/// What a session says about itself, to be changed. `None` leaves a field as it is, and an empty text clears it.
+/// A change of a session's properties. `None` keeps a field, and an empty text clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionChange {
-    /// The agent's name.
+    /// The name of the agent.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// The kind of invocation.
     pub invocation_kind: Option<InvocationKind>,
-    /// The playbook that it runs.
+    /// The playbook.
     pub playbook_name: Option<String>,
     /// The topic of its show.
     pub show_topic: Option<String>,
@@ -228,20 +227,20 @@ pub struct SessionChange {
     pub show_play_name: Option<String>,
     /// The directory of its artifacts.
     pub artifacts_path: Option<String>,
-    /// Where it came from.
+    /// The source of the session.
     pub source_kind: Option<SourceKind>,
-    /// When it began.
+    /// The time at which it started.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_at: Option<Timestamp>,
     /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }
 
-/// How a person names a session that exists.
+/// A reference to an existing session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionRef {
-    /// An id, a thread name, or the beginning of an id.
+    /// An id, a thread name, or a prefix of an id.
     Text(String),
     /// A user and a name.
     UserAndName {
@@ -253,7 +252,7 @@ pub enum SessionRef {
 }
 
 impl SessionRef {
-    /// The last part of it: a name where it is one.
+    /// Returns the last part of the reference.
     pub fn name(&self) -> &str {
         match self {
             Self::Text(name) | Self::UserAndName { name, .. } => name,
@@ -283,12 +282,12 @@ impl fmt::Display for SessionRef {
 }
 
 impl Session {
-    /// Its name, or its id where it has none.
+    /// Returns the name, or the id if there is no name.
     pub fn called(&self) -> &str {
         self.name.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// The first position of its log, as a cursor.
+    /// Returns the cursor at the first line of its log.
     pub fn start(&self) -> Cursor {
         Cursor { epoch: self.log_epoch, ..Cursor::default() }
     }

@@ -1,4 +1,4 @@
-//! Items on their way out: where a history shows which, and what is made of them.
+//! Reading items: which items a history shows, and the conversion for the caller.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -15,19 +15,19 @@ use super::conversation::Place;
 use super::items::{BrokenItem, Item};
 use crate::error::Result;
 
-/// The items that are asked for at once at the most, so that no statement takes long.
+/// The maximum number of items per query, so that no query takes long.
 const CHUNK: u64 = 16 << 10;
 
-/// Items as they are kept, in their order: bytes that were JSON when they were added, one behind the other.
+/// Items as stored, in order: consecutive bytes that were JSON when they were added.
 #[derive(Clone, Debug, Default)]
 pub struct RawItems {
-    /// The ids and the contents of those that were taken, in any order.
+    /// The ids and contents of the items, in the order in which they were read.
     ids: String,
     contents: Vec<u8>,
     taken: Vec<Taken>,
-    /// Those among them that cannot be read.
+    /// The items of the same range that cannot be read.
     pub broken: Vec<BrokenItem>,
-    /// Where the history ends: how many items it has.
+    /// The number of items in the history.
     pub end: u64,
 }
 
@@ -40,31 +40,31 @@ struct Taken {
     stands_for: Option<Range<u64>>,
 }
 
-/// One of them.
+/// An item as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawItem<'r> {
-    /// Its message.
+    /// The id of its message.
     pub id: &'r str,
-    /// Its place; nothing for the one that comes before all others.
+    /// The ordinal; `None` for the system item and a summary.
     pub ord: Option<u64>,
-    /// What it says: byte for byte as it was given.
+    /// The content, byte for byte as it was given.
     pub content: &'r [u8],
-    /// The places that it stands for, where it is a summary.
+    /// The ordinals that it replaces, if it is a summary.
     pub stands_for: Option<Range<u64>>,
 }
 
 impl RawItems {
-    /// How many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.taken.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 
-    /// Each in its turn.
+    /// Iterates over the items in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RawItem<'_>> + ExactSizeIterator {
         self.taken.iter().map(|taken| RawItem {
             id: &self.ids[taken.id.clone()],
@@ -74,7 +74,7 @@ impl RawItems {
         })
     }
 
-    /// Forgets them, and keeps their memory.
+    /// Removes the items and keeps the allocated memory.
     pub(super) fn clear(&mut self) {
         self.ids.clear();
         self.contents.clear();
@@ -82,12 +82,12 @@ impl RawItems {
     }
 }
 
-/// What is made of items. They come in pieces, the last piece first; in a piece the first item comes first.
+/// Receives items. They come in pieces, the last piece first; the items of a piece are in order.
 pub(super) trait Sink {
-    /// Takes one of a piece, or says what is wrong with it.
+    /// Takes an item of a piece, or returns what is wrong with it.
     fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String>;
 
-    /// How many it took.
+    /// Returns the number of items that were taken.
     fn taken(&self) -> usize;
 
     /// Puts the pieces in order.
@@ -113,7 +113,7 @@ impl Sink for RawItems {
     }
 }
 
-/// Items by themselves, each looked at whether it is JSON.
+/// Items as owned values, each checked to be JSON.
 #[derive(Default)]
 pub(super) struct Checked {
     items: Vec<(u32, Item)>,
@@ -144,13 +144,13 @@ impl Sink for Checked {
     }
 }
 
-/// A stretch of a history as it is shown.
+/// A range of a history in a view.
 struct Span {
     range: Range<u64>,
     summary: Option<MessageId>,
 }
 
-/// A history of this length with summaries in the place of what they stand for.
+/// Returns the ranges of a history of this length, with summaries in place of the ranges that they replace.
 fn spans(end: u64, mut shown: Vec<Active>) -> Vec<Span> {
     shown.sort_by_key(|one| one.from);
     let (mut spans, mut at) = (Vec::new(), 0);
@@ -163,13 +163,13 @@ fn spans(end: u64, mut shown: Vec<Active>) -> Vec<Span> {
     spans
 }
 
-/// Items of one branch on their way to a sink.
+/// A read of the items of one branch into a sink.
 pub(super) struct Reading<'r, S> {
     place: &'r Place,
     contents: &'r Contents,
     sink: S,
     broken: Vec<(u32, BrokenItem)>,
-    /// The piece that is being read.
+    /// The number of the current piece.
     piece: u32,
 }
 
@@ -178,7 +178,7 @@ impl<'r, S: Sink> Reading<'r, S> {
         Self { place, contents, sink, broken: Vec::new(), piece: 0 }
     }
 
-    /// Takes the last items, until there are enough that can be read, and the one that comes before all others.
+    /// Reads the last items until `limit` of them are readable, and the system item.
     pub(super) fn latest(mut self, tx: &mut Tx<'_>, shown: Vec<Active>, limit: usize) -> Result<(S, Vec<BrokenItem>)> {
         for span in spans(self.place.head.end, shown).iter().rev() {
             if self.sink.taken() >= limit {
@@ -192,14 +192,14 @@ impl<'r, S: Sink> Reading<'r, S> {
         Ok(self.over())
     }
 
-    /// What was taken, and what could not be read, in order.
+    /// Returns the sink and the unreadable items, in order.
     pub(super) fn over(mut self) -> (S, Vec<BrokenItem>) {
         self.sink.finish();
         self.broken.sort_by_key(|(piece, _)| Reverse(*piece));
         (self.sink, self.broken.into_iter().map(|(_, item)| item).collect())
     }
 
-    /// Takes the items of a span from its end on, until there are enough that can be read.
+    /// Reads the items of a range from its end, until `limit` of them are readable.
     fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> Result<()> {
         if let Some(summary) = &span.summary {
             return self.message(tx, summary, Some(span.range.clone()));
@@ -228,7 +228,7 @@ impl<'r, S: Sink> Reading<'r, S> {
         Ok(self.push(id.as_str(), None, content, stands_for)?)
     }
 
-    /// Takes one, unless it is the one that comes before all others.
+    /// Takes an item, unless it is the system item.
     pub(super) fn take(
         &mut self,
         id: &str,

@@ -1,5 +1,5 @@
-//! Where a new session's log goes, whether names lead to it, what makes a request the same, and what an item is: pure
-//! decisions.
+//! Pure decisions: the path of a new session's log, the validity of names, the identity of requests, and the role of an
+//! item.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,12 +17,12 @@ use super::adding::About;
 use super::model::{NewSession, Session, SessionRef};
 use crate::error::{Error, Invalid, Result};
 
-/// Checks a new session and says what its log is called after.
+/// Checks a new session and returns the plan of its log.
 ///
-/// A working directory gives its slug and the session's id; a user, the user and the name; else it is a thread.
+/// The path has the slug of the working directory and the session's id, or the user and the name, or the thread name.
 pub(crate) fn plan(new: &NewSession, home: HomeId, at: Timestamp) -> Result<NewLog> {
     let id = new.id.clone().unwrap_or_else(SessionId::new);
-    // Whoever has a user is found by a name.
+    // A session with a user needs a name.
     let name = new.name.clone().or_else(|| new.user_id.as_ref().map(|_| fresh_name(at, &SessionId::new())));
     if let Some(name) = &name {
         check_name("session name", name)?;
@@ -67,7 +67,7 @@ pub(crate) fn plan(new: &NewSession, home: HomeId, at: Timestamp) -> Result<NewL
     Ok(NewLog { row, stem })
 }
 
-/// Checks that a session does not end before it begins.
+/// Returns an error if a session ends before it starts.
 pub(super) fn check_times(started_at: Option<Timestamp>, ended_at: Option<Timestamp>) -> Result<()> {
     match started_at.zip(ended_at) {
         Some((started, ended)) if ended < started => Err(Error::Invalid(Invalid::Value {
@@ -78,7 +78,8 @@ pub(super) fn check_times(started_at: Option<Timestamp>, ended_at: Option<Timest
     }
 }
 
-/// What a log is called after: a working directory's slug and the id, the user and the name, or the thread's name.
+/// Returns the stem of a log's path: the slug of the working directory and the id, the user and the name, or the thread
+/// name.
 pub(super) fn stem_of(id: &SessionId, cwd: Option<&str>, user: Option<&str>, name: Option<&str>) -> Stem {
     let by_id = |scope| Stem { scope, file: id.to_string(), name: id.to_string() };
     match (cwd, user, name) {
@@ -90,7 +91,7 @@ pub(super) fn stem_of(id: &SessionId, cwd: Option<&str>, user: Option<&str>, nam
     }
 }
 
-/// The name of a user's session that nobody named: when it was made, and six letters that tell it from another.
+/// Generates a name for a user's session: the time and six letters.
 pub(super) fn fresh_name(at: Timestamp, id: &SessionId) -> String {
     let at = at.to_string();
     let to_millis = at.get(..23).unwrap_or(&at);
@@ -102,12 +103,12 @@ pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Resul
     Bounded::<MAX>::new(what, text).map(drop).map_err(Error::from)
 }
 
-/// Whether a text is a session's whole id, or its thread name.
+/// Returns true if a text is the full id or the thread name of a session.
 pub(super) fn is_called(session: &Session, text: &str) -> bool {
     session.id.as_str() == text || (session.user_id.is_none() && session.name.as_deref() == Some(text))
 }
 
-/// All that makes one request another, under an operation id.
+/// The content of a request under an operation id, by which a repetition is recognised.
 #[derive(Serialize)]
 pub(super) struct Request<'r> {
     what: &'static str,
@@ -115,7 +116,7 @@ pub(super) struct Request<'r> {
 }
 
 impl<'r> Request<'r> {
-    /// To make a session. An id that is minted is not asked for.
+    /// Creates a session. A generated id is not part of the request.
     pub(super) fn create(new: &'r NewSession) -> Self {
         let NewSession {
             id,
@@ -151,13 +152,13 @@ impl<'r> Request<'r> {
         Self { what: "create session", fields }
     }
 
-    /// To give a session another name.
+    /// Renames a session.
     pub(super) fn rename(which: &'r SessionRef, name: &'r str) -> Self {
         let [user, session] = parts(which);
         Self { what: "rename session", fields: [user, session, Some(name)].map(|text| text.map(Cow::Borrowed)).into() }
     }
 
-    /// To delete a session.
+    /// Deletes a session.
     pub(super) fn delete(which: &'r SessionRef) -> Self {
         Self { what: "delete session", fields: parts(which).map(|text| text.map(Cow::Borrowed)).into() }
     }
@@ -170,7 +171,7 @@ pub(super) fn parts(which: &SessionRef) -> [Option<&str>; 2] {
     }
 }
 
-/// To add items, under an operation id.
+/// The content of a request that adds items.
 #[derive(Serialize)]
 pub(super) struct Added<'r> {
     pub(super) what: &'static str,
@@ -183,29 +184,29 @@ pub(super) struct Added<'r> {
     pub(super) about: &'r [About],
 }
 
-/// The role of an item that does not say who speaks.
+/// The role of an item that has none.
 const NO_ROLE: &str = "item";
 
-/// What an item says about itself.
+/// The properties that an item states.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen<'i> {
-    /// Who speaks in it.
+    /// The role of its speaker.
     pub(crate) role: Cow<'i, str>,
-    /// Whether a summary may stand for it: not for what the user said, nor for another summary.
+    /// True if a summary may replace it: not a message of the user, and not another summary.
     pub(crate) compactable: bool,
 }
 
-/// Checks that an item is JSON and sees who speaks in it, in one pass.
+/// Checks that an item is JSON and reads its role, in one pass.
 pub(crate) fn seen_in(item: &str) -> Result<Seen<'_>, JsonFault> {
     let (mut role, mut kind, mut readable) = (None, None, true);
-    // Of two members with one name the last counts. What is not an object has none.
+    // The last of two members with the same name counts. A value that is not an object has no members.
     check_members(item, |name, value| match text_of(name).as_deref() {
         Some("role") => role = value,
         Some("type") => kind = value,
         Some(_) => {}
         None => readable = false,
     })?;
-    // Neither has an object any of whose names cannot be read.
+    // An object with an unreadable member name counts as having no members.
     let (role, kind) = if readable { (role.and_then(text_of), kind.and_then(text_of)) } else { (None, None) };
     let by_user = role.as_deref() == Some("user") && kind.as_deref().is_none_or(|kind| kind == "message");
     let compactable = !by_user && kind.as_deref() != Some("compaction");
@@ -213,13 +214,13 @@ pub(crate) fn seen_in(item: &str) -> Result<Seen<'_>, JsonFault> {
     Ok(Seen { role: role.unwrap_or(NO_ROLE.into()), compactable })
 }
 
-/// What a JSON string says, if that can be read: half of a surrogate pair cannot.
+/// Returns the text of a JSON string; `None` if it is not valid Unicode, such as half of a surrogate pair.
 fn text_of(string: &str) -> Option<Cow<'_, str>> {
     let plain = string.strip_prefix('"')?.strip_suffix('"')?;
     if plain.contains('\\') { serde_json::from_str(string).ok().map(Cow::Owned) } else { Some(plain.into()) }
 }
 
-/// Whether two texts are the same JSON.
+/// Returns true if two texts are equal JSON.
 pub(super) fn is_same_json(one: &str, other: &str) -> bool {
     let parsed = |text| serde_json::from_str::<serde_json::Value>(text).ok();
     one == other || parsed(one).is_some_and(|one| Some(one) == parsed(other))

@@ -1,4 +1,4 @@
-//! How a session stands: changed from where it was seen, and on record.
+//! The status of a session, its changes and its owner.
 
 use duolog_join::{Identity, tell};
 use duolog_state::owned::session_owners::{self, SessionOwnerRow};
@@ -17,67 +17,72 @@ use crate::store::Store;
 pub use duolog_join::Liveness;
 pub use duolog_state::owned::status_transitions::StatusTransitionRow as StatusTransition;
 
-/// How one session stands.
+/// The handle for the status of a session.
 #[derive(Clone)]
 pub struct Status {
     pub(crate) store: Store,
     pub(crate) session: SessionId,
 }
 
-/// Why a status changes, and by whom.
+/// The details of a status change.
 #[derive(Clone, Debug, Default)]
 pub struct StatusUpdate {
-    /// Why, in a word.
+    /// The reason code.
     pub reason_code: Option<String>,
-    /// Why, for people.
+    /// The reason, for the user.
     pub reason: Option<String>,
-    /// Who changes it.
+    /// The actor.
     pub actor: Option<String>,
-    /// What shows that it is so, as JSON.
+    /// Evidence, as JSON.
     pub evidence: Option<String>,
-    /// The process of this machine that runs the session from then on, if it is running then.
+    /// The process of this machine that runs the session from now on, if the status becomes running.
     pub pid: Option<u32>,
 }
 
 /// The process that runs a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
-    /// Its machine, where that is known.
+    /// The machine, if it is known.
     pub host: Option<String>,
-    /// Since when it runs the session.
+    /// The time since which it runs the session.
     pub since: Timestamp,
-    /// Whether it is there.
+    /// The liveness of the process.
     pub liveness: Liveness,
 }
 
-/// What became of a change.
+/// The result of a status change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// How it stood.
+    /// The previous status.
     pub previous: Option<SessionStatus>,
-    /// How it stands.
+    /// The current status.
     pub status: SessionStatus,
-    /// Whether that is another.
+    /// True if the status changed.
     pub changed: bool,
 }
 
 impl Status {
-    /// Says how it stands. What has ended stays as it is: only [`Status::reopen`] changes that.
+    /// Sets the status. A final status is not changed: use [`Status::reopen`] first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session has ended with another status.
     pub fn set(&self, status: SessionStatus, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         check(change)?;
         self.become_from(change, durability, move |session, previous| keep_ended(session, previous, status))
     }
 
-    /// Has a session that ended run again. It takes someone, and a reason.
+    /// Sets a session that has ended to running. An actor and a reason are required.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session has not ended, or if the actor or the reason is missing.
     pub fn reopen(&self, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         for (what, text) in [("actor", &change.actor), ("reason", &change.reason)] {
             if text.as_deref().is_none_or(|text| text.trim().is_empty()) {
-                return Err(Error::Invalid(Invalid::Value {
-                    what,
-                    why: "must be said to reopen a session".to_owned(),
-                }));
+                return Err(Error::Invalid(Invalid::Value { what, why: "is required to reopen a session".to_owned() }));
             }
         }
         check(change)?;
@@ -87,17 +92,17 @@ impl Status {
         })
     }
 
-    /// Has a process of this machine run it from now on, whichever did before. What has ended is reopened first.
+    /// Sets the process of this machine that runs the session from now on. A session that has ended is reopened.
     pub fn run(&self, pid: u32, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         self.set(SessionStatus::Running, &StatusUpdate { pid: Some(pid), ..change.clone() }, durability)
     }
 
-    /// Whether the process that runs it is there; nothing where none is known to.
+    /// Returns the liveness of the process that runs the session; `None` if no process is known.
     pub fn liveness(&self) -> Result<Option<Liveness>> {
         Ok(self.owner()?.map(|owner| owner.liveness))
     }
 
-    /// The process that runs it; nothing where none is known to.
+    /// Returns the process that runs the session; `None` if no process is known.
     pub fn owner(&self) -> Result<Option<Owner>> {
         let join = &self.store.join;
         let owner = join.state().read(|tx| session_owners::find(tx, &self.session))?;
@@ -108,7 +113,7 @@ impl Status {
         }))
     }
 
-    /// How it came to stand as it does, the last change first.
+    /// Returns the status changes, newest first.
     pub fn transitions(&self, limit: u32) -> Result<Vec<StatusTransition>> {
         let limit = limit.clamp(1, PAGE_MAX);
         Ok(self.store.join.state().read(|tx| status_transitions::newest(tx, &self.session, limit))?)
@@ -161,7 +166,11 @@ impl Status {
     }
 }
 
-/// The status to be, unless the session has ended with another.
+/// Returns the new status.
+///
+/// # Errors
+///
+/// Returns an error if the session has ended with another status.
 fn keep_ended(session: &SessionId, previous: Option<SessionStatus>, to: SessionStatus) -> Result<SessionStatus> {
     match previous {
         Some(previous) if previous.is_terminal() && previous != to => {
@@ -171,7 +180,7 @@ fn keep_ended(session: &SessionId, previous: Option<SessionStatus>, to: SessionS
     }
 }
 
-/// The row of a process that runs a session from now on.
+/// Returns the row of a process that runs a session from now on.
 pub(super) fn owner_row(session: &SessionId, process: Identity, since: Timestamp) -> SessionOwnerRow {
     let Identity { pid, started, host, boot } = process;
     SessionOwnerRow { session_id: session.clone(), pid, process_started: started, host, boot_id: boot, since }

@@ -1,7 +1,8 @@
 //! The session that a write goes to: one that exists, or one that the write creates.
 //!
-//! Items are added in the transaction that creates their session. An append is no transaction of the state, so all that can
-//! be refused is checked before its session is created, and a session whose first append fails is taken back.
+//! Items are added in the transaction that creates their session. An append is not a transaction of the state:
+//! everything that can be refused is checked before its session is created, and a session whose first append fails is
+//! deleted again.
 
 use duolog_join::{Committed, IdempotencyKey, PlannedLog, Write};
 use duolog_log::{Append, Error as LogError};
@@ -16,10 +17,10 @@ use super::{Sessions, rules};
 use crate::error::{Error, Result};
 use crate::log::AppendOptions;
 
-/// How often another process may create or delete the session in between before a write gives up.
+/// How often another process may create or delete the session in between before a write fails.
 const TRIES_MAX: u32 = 8;
 
-/// The session that a write goes to. It is created if there is none that is called exactly so.
+/// The session that a write goes to. It is created if it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteTarget {
     /// The session with this id or thread name, or of this user and name.
@@ -28,7 +29,7 @@ pub enum WriteTarget {
     NewOf(String),
 }
 
-/// Where rows of a write go.
+/// The session of a write's rows.
 #[derive(Clone)]
 pub(super) enum Destination {
     /// A session that exists.
@@ -38,7 +39,7 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// The session; it is created here if it is planned.
+    /// Returns the session; creates it if it is planned.
     pub(super) fn open(&self, tx: &mut Tx<'_>) -> Result<SessionId> {
         match self {
             Self::Existing(session) => Ok(session.clone()),
@@ -48,7 +49,7 @@ impl Destination {
 }
 
 impl WriteTarget {
-    /// The user and the session as they were given, which make a request the same when it is repeated.
+    /// Returns the user and the session as given, by which a repeated request is recognised.
     pub(super) fn parts(&self) -> [Option<&str>; 2] {
         match self {
             Self::Named(reference) => rules::parts(reference),
@@ -56,17 +57,17 @@ impl WriteTarget {
         }
     }
 
-    /// The user and the name of the session, if it has one before it is created.
+    /// Returns the user and the name of the session, if it has a name before it is created.
     fn called(&self) -> Option<(Option<&str>, &str)> {
         let [user, name] = self.parts();
         name.map(|name| (user, name))
     }
 
-    /// The key of a request that creates the session. An operation id is unique within the session that is named, as it
-    /// is once the session exists.
+    /// Returns the key of a request that creates the session. An operation id is unique within the named session, the
+    /// same as for a session that exists.
     fn key(&self, scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<IdempotencyKey> {
         let mut hasher = blake3::Hasher::new();
-        // No name holds the byte that ends a part.
+        // No name contains the byte that ends a part.
         for part in self.parts() {
             hasher.update(part.unwrap_or("\u{0}").as_bytes()).update(&[0xff]);
         }
@@ -88,7 +89,7 @@ impl WriteTarget {
 }
 
 impl Sessions {
-    /// The session that a target names; `None` if the write would create it.
+    /// Returns the session of a target; `None` if the write would create it.
     pub fn find_target(&self, target: &WriteTarget) -> Result<Option<Session>> {
         let row = self.store.join.state().read(|tx| match target {
             WriteTarget::Named(SessionRef::Text(text)) => find_exactly(tx, text),
@@ -100,7 +101,7 @@ impl Sessions {
         Ok(row.map(Session::from))
     }
 
-    /// Runs a write that may create its session: again if another process created that first.
+    /// Runs a write that may create its session. Retries if another process creates the session first.
     pub(super) fn write_to<T>(
         &self,
         target: &WriteTarget,
@@ -125,15 +126,18 @@ impl Sessions {
         Ok(join.plan(rules::plan(&target.new_session()?, join.home(), join.clock().now())?)?)
     }
 
-    /// Opens the session that a target names, and creates it if there is none.
+    /// Returns the session of a target; creates it if it does not exist.
     pub fn open_target(&self, target: &WriteTarget) -> Result<Session> {
         self.open_once(target, None)
     }
 
-    /// Opens the session that a target names, to record events under an operation id.
+    /// Returns the session of a target, to record events under an operation id.
     ///
-    /// A new session with a generated name is created once under the id. Returns an error if events were recorded under
-    /// that id in such a session, or in one of that name, that was deleted since.
+    /// A new session with a generated name is created once under the id.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if events were recorded under the id in a session that was deleted since.
     pub fn open_to_record(&self, target: &WriteTarget, operation: Option<&OperationId>) -> Result<Session> {
         let Some(operation) = operation else { return self.open_target(target) };
         match target.called() {
@@ -156,10 +160,10 @@ impl Sessions {
         self.get_made(key.map(IdempotencyKey::operation), &id)
     }
 
-    /// Appends a batch to the log of the session that a target names. The session is created if there is none.
+    /// Appends a batch to the log of the target session. The session is created if it does not exist.
     ///
     /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
-    /// appends nothing and returns the same session, or an error if that was deleted since.
+    /// appends nothing and returns the same session, or an error if it was deleted since.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
         if let (Some(operation), Some(called)) = (&options.operation, target.called()) {
             let how = Append { durability: options.durability, if_position: options.if_position };
@@ -169,7 +173,7 @@ impl Sessions {
         loop {
             if let Some(session) = self.find_target(target)? {
                 match self.store.log(&session.id).append_with(batch, options) {
-                    // Another process created it, could not append to it, and took it back.
+                    // Another process created it, failed to append to it, and deleted it again.
                     Err(error) if error.is_gone() && left > 0 => left -= 1,
                     appended => return Ok((session, appended?)),
                 }
@@ -184,7 +188,7 @@ impl Sessions {
             let session = self.open_once(target, key.as_ref())?;
             let appended = self.store.log(&session.id).append_with(batch, options);
             if appended.is_err() {
-                // Where even that fails the session stays, empty; the error that counts is that of the append.
+                // If this fails too, an empty session is left; the error of the append is the one to report.
                 let _ = self.store.join.unmake(key.as_ref(), &session.id);
             }
             return Ok((session, appended?));
@@ -192,7 +196,7 @@ impl Sessions {
     }
 }
 
-/// The session with exactly this id or thread name.
+/// Returns the session with exactly this id or thread name.
 pub(super) fn find_exactly(tx: &mut Tx<'_>, text: &str) -> Result<Option<SessionRow>> {
     if let Ok(id) = SessionId::parse(text)
         && let Some(row) = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none())

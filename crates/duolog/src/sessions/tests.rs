@@ -72,7 +72,7 @@ fn reads_take_a_prefix_and_writes_never_do() {
 }
 
 #[test]
-fn a_rename_keeps_the_file_and_is_told_in_the_log() {
+fn a_rename_keeps_the_file_and_adds_a_log_line() {
     let (_directory, store) = store();
     let before = store.sessions().open_thread("before").expect("made");
     let after = store.sessions().rename(&before.id, "after").expect("renamed");
@@ -83,11 +83,11 @@ fn a_rename_keeps_the_file_and_is_told_in_the_log() {
     assert!(text.contains("\"duolog.renamed\"") && text.contains("\"previousName\":\"before\""), "{text}");
     store.sessions().open_thread("taken").expect("made");
     assert!(matches!(store.sessions().rename(&before.id, "taken"), Err(Error::Conflict(Conflict::NameTaken(_)))));
-    assert_eq!(store.log(&before.id).last(10).expect("reads").len(), 1, "a refused rename tells nothing");
+    assert_eq!(store.log(&before.id).last(10).expect("reads").len(), 1, "a refused rename adds no line");
 }
 
 #[test]
-fn what_cannot_be_a_name_is_refused() {
+fn an_invalid_name_is_refused() {
     let (_directory, store) = store();
     for bad in ["", " ", "a\0b", "a\nb", &"x".repeat(1025)] {
         assert!(matches!(store.sessions().create(&named(bad)), Err(Error::Invalid(Invalid::Name(_)))), "{bad:?}");
@@ -112,7 +112,7 @@ fn a_deleted_session_is_gone_with_its_log() {
     assert!(store.log(&session.id).append(&batch, Durability::Process).is_err());
 }
 
-/// The role of an item and whether it is compactable, by serde_json over the whole of it.
+/// The role of an item and whether it is compactable, parsed by serde_json.
 fn seen_by_serde(item: &str) -> (String, bool) {
     let members: HashMap<String, &RawValue> = serde_json::from_str(item).unwrap_or_default();
     let text = |name| members.get(name).and_then(|value: &&RawValue| serde_json::from_str::<String>(value.get()).ok());
@@ -134,7 +134,7 @@ fn assert_seen(item: &str) {
 }
 
 #[test]
-fn who_speaks_is_seen_in_odd_items_too() {
+fn the_role_is_read_from_odd_items_too() {
     for (item, role, compactable) in [
         (r#"{"role":"user"}"#, "user", false),
         (r#"{"role":"user","type":"message"}"#, "user", false),
@@ -157,7 +157,7 @@ fn who_speaks_is_seen_in_odd_items_too() {
     }
 }
 
-/// Items of members that matter and of such as look like them.
+/// Items with the members that matter, and with similar ones.
 fn items() -> impl Strategy<Value = String> {
     let names =
         [r"role", r"type", r"ro\u006ce", r"\u0074ype", r"Role", r"role ", r"", r"\ud83d", r"content", r"\\role"];
@@ -188,9 +188,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn one_pass_sees_what_serde_json_sees(item in items(), at in any::<prop::sample::Index>(), put in any::<char>()) {
+    fn one_pass_equals_serde_json(item in items(), at in any::<prop::sample::Index>(), put in any::<char>()) {
         assert_seen(&item);
-        // And in the same item with one character replaced, whatever that makes of it.
+        // The same item with one character replaced.
         let mut chars: Vec<char> = item.chars().collect();
         let (one, other) = (at.index(chars.len()), at.index("\"\\{}[]:,u0 ".len()));
         chars[one] = put;

@@ -1,11 +1,11 @@
-//! The blobs of a home, counted.
+//! The blobs of a home and the number of references to each.
 
 use duolog_join::{BlobCount, BlobScan, PrunedBlobs};
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// The blobs of a home as they were counted. It owns a clone of its store.
+/// The result of [`State::count_blobs`](super::State::count_blobs). It owns a clone of its store.
 pub struct CountedBlobs {
     scan: BlobScan,
     /// Keeps the store open.
@@ -22,16 +22,17 @@ impl CountedBlobs {
         self.scan.blobs()
     }
 
-    /// Returns true if all blobs were counted. There is a limit.
+    /// Returns true if all blobs were counted; false if there are more than the limit.
     pub fn is_whole(&self) -> bool {
         self.scan.is_complete()
     }
 
-    /// Removes the blobs that nothing names, except for young ones.
+    /// Removes the blobs that no log refers to, except for recent ones.
     ///
     /// # Errors
     ///
-    /// Returns an error if the home is read-only, another state uses it, or a log cannot be read. Nothing is removed then.
+    /// Returns an error if the home is read-only, another state uses it, or a log cannot be read. No blob is removed
+    /// then.
     pub fn prune(self) -> Result<PrunedBlobs> {
         Ok(self.scan.prune()?)
     }

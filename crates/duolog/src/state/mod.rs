@@ -1,4 +1,4 @@
-//! The state store as operators see it: figures, rebuilding, copies.
+//! Operation of the state database: statistics, rebuild, maintenance and backup.
 
 mod blobs;
 mod model;
@@ -11,35 +11,35 @@ use duolog_state::{Address, Error as StateError, WalCheckpoint};
 
 pub use blobs::CountedBlobs;
 pub use duolog_join::{BlobCount, PrunedBlobs};
-pub use model::{Backup, LogFigures, Migrated, Stats, Vacuumed, risk_of};
+pub use model::{Backup, LogTotals, Migrated, Stats, Vacuumed, risk_of};
 
 use crate::Wait;
 use crate::error::{Conflict, Error, Result};
 use crate::store::Store;
 
-/// The state store.
+/// The handle for the state database.
 #[derive(Clone)]
 pub struct State {
     pub(crate) store: Store,
 }
 
 impl State {
-    /// Sizes, rows, settings. The figures of the logs are those of the derived rows.
+    /// Returns sizes, row counts and settings. The statistics of the logs come from derived rows.
     pub fn stats(&self) -> Result<Stats> {
         self.stats_within(Wait::Complete)
     }
 
-    /// Sizes, rows, settings, with the figures of the logs as far as `wait` says.
+    /// Returns sizes, row counts and settings. `wait` limits how long derived rows may catch up with the logs first.
     pub fn stats_within(&self, wait: Wait) -> Result<Stats> {
         let join = &self.store.join;
         let behind = self.store.catch_up_within(wait)?;
         let state = join.state().stats()?;
         let totals = join.state().read(|tx| catalog::totals(tx, &join.home()))?;
-        let logs = LogFigures { files: totals.logs, bytes: totals.bytes, events: totals.events };
+        let logs = LogTotals { files: totals.logs, bytes: totals.bytes, events: totals.events };
         Ok(Stats { state, logs, behind })
     }
 
-    /// Makes the derived rows anew from the logs, beside readers and writers; `each` is told of each session done.
+    /// Rebuilds the derived rows from the logs while readers and writers continue. `each` is called after each session.
     pub fn rebuild(&self, each: impl FnMut(&Rebuilt)) -> Result<Rebuilt> {
         if !self.store.is_writable() {
             return Err(duolog_join::Error::ReadOnly.into());
@@ -47,32 +47,33 @@ impl State {
         Ok(self.store.join.rebuild(each)?)
     }
 
-    /// Counts how often the logs name each blob, and gives what can then be pruned; `each` is told how many bytes of the
-    /// logs are read.
+    /// Counts the references to each blob in the logs. The result can remove blobs without a reference. `each` is
+    /// called with the number of log bytes read.
     pub fn count_blobs(&self, each: impl FnMut(u64)) -> Result<CountedBlobs> {
         Ok(CountedBlobs::new(&self.store, self.store.join.count_blobs(each)?))
     }
 
-    /// The schema's version. Opening a store for writing has brought it up to date.
+    /// Returns the version of the schema. Opening a store for writing migrates the schema.
     pub fn version(&self) -> Migrated {
         Migrated { version: self.store.join.state().schema_version(), known: duolog_state::known_version() }
     }
 
-    /// Moves what is in the write-ahead log into the database, and shortens it. A server does that by itself.
+    /// Moves the write-ahead log into the database and truncates it. On a server this does nothing: the server does it
+    /// by itself.
     pub fn checkpoint(&self) -> Result<WalCheckpoint> {
         Ok(self.store.join.state().checkpoint()?)
     }
 
-    /// Gives back the space of what was deleted.
+    /// Returns the space of deleted rows to the file system.
     ///
-    /// A file is rewritten, which needs as much space again and holds writers up; on a server our tables are vacuumed
-    /// and analysed beside everything else.
+    /// A SQLite file is rewritten, which needs the same space again and blocks writers. On a server, Duolog's tables
+    /// are vacuumed and analysed without blocking.
     pub fn vacuum(&self) -> Result<Vacuumed> {
         let state = self.store.join.state();
         let before = state.stats()?;
         state.vacuum()?;
         let after = state.stats()?;
-        // What a file's write-ahead log holds is a part of the database that has not moved yet.
+        // The write-ahead log is part of the database, so its bytes count.
         let bytes = |stats: &duolog_state::StateStats| {
             stats.engine_stats.bytes + stats.engine_stats.wal_bytes.unwrap_or_default()
         };
@@ -84,11 +85,16 @@ impl State {
         })
     }
 
-    /// Copies the home to a directory that does not exist yet, or is empty, while writers run. The copy opens as a home.
+    /// Copies the home to a directory that does not exist or is empty, while writers continue. The copy opens as a
+    /// home.
     ///
-    /// It is a home once it is whole: until then it is in a directory `state.partial`, which goes if the copy fails.
+    /// The copy is built in the directory `state.partial`, which becomes the home when it is complete and is removed if
+    /// the copy fails.
     ///
-    /// A state on a server is copied by the server's own tools, and this says so before anything is made.
+    /// # Errors
+    ///
+    /// Returns an error if the directory is not empty, if the copy cannot be written, or if the state is on a server,
+    /// which its own tools copy.
     pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
         if is_server(self.store.join.state().address()) {
             return Err(StateError::NotHere {
@@ -123,7 +129,7 @@ impl State {
     }
 }
 
-/// The directory of a copy that is not whole yet.
+/// The directory of an incomplete copy.
 const PARTIAL: &str = "state.partial";
 
 fn is_server(address: &Address) -> bool {

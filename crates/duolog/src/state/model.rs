@@ -1,4 +1,4 @@
-//! What callers get.
+//! The types that [`State`](super::State) returns.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,25 @@ use duolog_join::CaughtUp;
 use duolog_state::StateStats;
 use duolog_types::SessionId;
 
-/// Figures of a store.
+/// Statistics of a store.
 #[derive(Clone, Debug)]
 pub struct Stats {
     /// The database: engine, size, rows, settings.
     pub state: StateStats,
     /// The logs.
-    pub logs: LogFigures,
-    /// How far derived rows are behind the logs.
+    pub logs: LogTotals,
+    /// The backlog of derived rows.
     pub behind: CaughtUp,
 }
 
-/// Figures of all logs together, as far as folded.
+/// Totals over all logs, as far as they are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogFigures {
-    /// How many logs have a line.
+pub struct LogTotals {
+    /// The number of logs with at least one line.
     pub files: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
 }
 
@@ -33,47 +33,47 @@ pub struct LogFigures {
 pub struct Migrated {
     /// The version of this store.
     pub version: u32,
-    /// The newest version this program knows.
+    /// The newest version that this program supports.
     pub known: u32,
 }
 
-/// A copy of a home.
+/// A backup of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Where it is.
+    /// The directory of the copy.
     pub path: PathBuf,
-    /// How many logs were copied.
+    /// The number of logs that were copied.
     pub logs: u64,
-    /// How many bytes of them.
+    /// The bytes of the logs that were copied.
     pub bytes: u64,
-    /// How many blobs were copied.
+    /// The number of blobs that were copied.
     pub blobs: u64,
-    /// Blobs that the copy lacks, because they are damaged or missing, and why.
+    /// Blobs that were not copied because they are damaged or missing, with the reason.
     pub blobs_failed: Vec<(String, String)>,
-    /// Logs that could not be copied, and why. The others were.
+    /// Logs that could not be copied, with the reason. All others were copied.
     pub failed: Vec<(SessionId, String)>,
 }
 
-/// What giving back space did.
+/// The result of a vacuum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vacuumed {
-    /// The size of the database before, with its write-ahead log where that is ours.
+    /// The size of the database before, including the write-ahead log of a SQLite file.
     pub bytes_before: u64,
     /// The size after.
     pub bytes_after: u64,
-    /// The tables that were looked after.
+    /// The tables that were vacuumed.
     pub tables: Vec<String>,
-    /// Whether a server did it, beside everything else; else the file was rewritten.
+    /// True if a server vacuumed its tables; false if a SQLite file was rewritten.
     pub on_server: bool,
 }
 
-/// What it means that a server has one of the settings on which a commit relies switched off.
+/// Returns the risk of a server setting that is off although commits rely on it.
 pub fn risk_of(setting: &str) -> &'static str {
     match setting {
-        "fsync" => "a crash of its machine can take acknowledged writes, and damage the database",
+        "fsync" => "a crash of its machine can lose acknowledged writes and damage the database",
         "full_page_writes" => "a crash of its machine can damage the database",
-        // Each of our connections turns it on.
-        "synchronous_commit" => "duolog turns it on for itself, but what others write there may go in a crash",
-        _ => "a crash of its machine can take acknowledged writes",
+        // Each connection of Duolog turns it on.
+        "synchronous_commit" => "duolog sets it for its own connections; a crash can lose other programs' writes",
+        _ => "a crash of its machine can lose acknowledged writes",
     }
 }

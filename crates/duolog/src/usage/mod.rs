@@ -1,8 +1,8 @@
 //! Usage: tokens and cost, by day, session, model or workflow.
 //!
-//! One ledger: what logs tell and what executions recorded. Each response counts once, however many logs tell of it. An
-//! execution whose session has a log that tells of usage counts by that log alone: the log wins. Cost is what is stated, and
-//! otherwise what the prices in force say. A model without a price is named, and never costs nothing.
+//! Usage comes from the logs and from recorded executions. Each response counts once, even if several logs contain it.
+//! If the session of an execution has a log with usage, only the log counts. The cost is the stated cost; without one,
+//! it is computed from the prices. A model without a price is listed, and its tokens are not in the cost.
 
 mod model;
 mod rules;
@@ -21,36 +21,36 @@ use zone::{DayOf, Zone};
 use crate::error::Result;
 use crate::store::Store;
 
-/// What was used in a store.
+/// The handle for usage reports.
 #[derive(Clone)]
 pub struct Usage {
     pub(crate) store: Store,
 }
 
 impl Usage {
-    /// By day of the filter's zone, the newest first.
+    /// Returns the usage by day of the filter's time zone, newest first.
     pub fn daily(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Day, filter)
     }
 
-    /// By session, in the order of the filter.
+    /// Returns the usage by session, in the order of the filter.
     pub fn session(&self, filter: &UsageFilter) -> Result<UsageReport> {
         let order = filter.order.or(filter.after.as_ref().and_then(UsageToken::session_order));
         self.report(Grouping::Session(order.unwrap_or_default()), filter)
     }
 
-    /// By model, in the order of their names.
+    /// Returns the usage by model, ordered by name.
     pub fn model(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Model, filter)
     }
 
-    /// By workflow, in the order of their names. A session without a run counts for its playbook or its agent.
+    /// Returns the usage by workflow, ordered by name. A session without a run counts for its playbook or its agent.
     pub fn workflow(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Workflow, filter)
     }
 
-    /// A page of a report, with the total of all pages. Every log is folded to its end first, unless the filter says not to
-    /// wait for that: a part of a sum is not an answer.
+    /// Returns a page of a report, with the total of all pages. Every log is folded first, unless the filter says not
+    /// to wait, because a partial sum would be wrong.
     fn report(&self, by: Grouping, filter: &UsageFilter) -> Result<UsageReport> {
         let join = &self.store.join;
         let after = filter.after.as_ref().map(|token| token.order_in(filter.list(), by)).transpose()?;
@@ -58,7 +58,7 @@ impl Usage {
         let limit = Page::new(filter.limit, None).limit() as usize;
         let zone = Zone::find(filter.zone.as_deref())?;
         let rows = filter.rows(&zone)?;
-        // One transaction, so that the lines and their total are of one instant.
+        // One transaction, so that the lines and their total are consistent.
         let (groups, sums, total) = join.state().read(|tx| {
             let (groups, sums) = if by == Grouping::Day {
                 days(&zone, table::quarters(tx, &rows, after)?, limit + 1)?
@@ -66,7 +66,7 @@ impl Usage {
                 let found = u32::try_from(limit + 1).unwrap_or(u32::MAX);
                 let mut groups = table::groups(tx, by, &rows, after, found)?;
                 if matches!(by, Grouping::Session(_)) && groups.len() <= limit {
-                    // Executions of no session are the last line.
+                    // The last line has the executions without a session.
                     groups.push(UsageGroup { key: String::new(), name: None, order: String::new() });
                 }
                 let sums = table::sums(tx, by, &rows, &groups[..groups.len().min(limit + 1)])?;
@@ -93,7 +93,7 @@ impl Usage {
     }
 }
 
-/// Quarter hours as days of a zone, the newest first, up to so many.
+/// Sums quarter hours into days of a time zone, newest first, up to `most` days.
 fn days(zone: &Zone, quarters: Vec<UsageSum>, most: usize) -> Result<(Vec<UsageGroup>, Vec<UsageSum>)> {
     let (mut groups, mut sums): (Vec<UsageGroup>, Vec<UsageSum>) = (Vec::new(), Vec::new());
     for sum in quarters {

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,18 +15,18 @@ use super::zone::Zone;
 use crate::Wait;
 use crate::error::{Error, Invalid};
 
-/// A day of a zone, `2026-01-31`.
+/// A day of a time zone, in the form `2026-01-31`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(String);
 
 impl Day {
-    /// The day as it is written.
+    /// Returns the text of the day.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The text is not a day.
+/// The error for a text that is not a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a day; one looks like 2026-01-31")]
 pub struct BadDay(String);
@@ -37,29 +37,29 @@ impl FromStr for Day {
     fn from_str(text: &str) -> Result<Self, BadDay> {
         let begins = format!("{text}T00:00:00Z").parse::<Timestamp>().map(|at| at.to_string());
         match begins {
-            // Only what is written back the same is a day in this form.
+            // A date in another form is not accepted: only text that formats back to itself.
             Ok(at) if at.get(..text.len()) == Some(text) && text.len() == 10 => Ok(Self(text.to_owned())),
             _ => Err(BadDay(text.chars().take(64).collect())),
         }
     }
 }
 
-/// Which usage a report is about, and which page of it. Nothing said is the first page of all.
+/// The filter and the page of a report. The default is the first page of all usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageFilter {
     /// Only from this day on.
     pub since: Option<Day>,
-    /// Only up to this day, itself included.
+    /// Only up to and including this day.
     pub until: Option<Day>,
-    /// The time zone of the days; UTC if there is none.
+    /// The time zone of the days [default: UTC].
     pub zone: Option<String>,
-    /// Only this user's sessions.
+    /// Only sessions of this user.
     pub user_id: Option<String>,
-    /// How many lines at the most.
+    /// The maximum number of lines.
     pub limit: u32,
-    /// After the page that ended with this token.
+    /// The token of the previous page.
     pub after: Option<UsageToken>,
-    /// The order of a report by session; `None` for that of the page token, or last changed first.
+    /// The order of a report by session; `None` for that of the page token, or most recently changed first.
     pub order: Option<PageOrder>,
     /// How long the report waits for derived rows to catch up with the logs.
     pub wait: Wait,
@@ -81,7 +81,7 @@ impl Default for UsageFilter {
 }
 
 impl UsageFilter {
-    /// The report on this usage, as its page tokens name it.
+    /// Returns the list id of the report, for its page tokens.
     pub(super) fn list(&self) -> ListId {
         let day = |day: &'_ Option<Day>| day.as_ref().map(|day| day.0.clone());
         let filters = [day(&self.since), day(&self.until), self.user_id.clone(), self.zone.clone()];
@@ -90,7 +90,7 @@ impl UsageFilter {
 }
 
 impl UsageFilter {
-    /// The filter of rows: the days of the zone as instants.
+    /// Returns the filter for rows, with the days as timestamps.
     pub(super) fn rows(&self, zone: &Zone) -> Result<FilterRow, Error> {
         let start = |day: &Option<Day>| day.as_ref().map(|day| zone.start_of(day)).transpose();
         let end = |day: &Option<Day>| day.as_ref().map(|day| zone.end_of(day)).transpose();
@@ -98,27 +98,27 @@ impl UsageFilter {
     }
 }
 
-/// What was used.
+/// A sum of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageTotal {
-    /// How many responses.
+    /// The number of responses.
     pub responses: u64,
-    /// Their tokens.
+    /// The tokens.
     pub tokens: Tokens,
-    /// The cost of all that has a price; nothing where nothing has.
+    /// The cost of everything that has a price; `None` if nothing has.
     pub cost: Option<Money>,
-    /// The models whose tokens have no price and are not in the cost, by name; nothing stands for those without a name.
+    /// The models without a price, whose tokens are not in the cost; `None` for responses without a model.
     pub unpriced: Vec<Option<String>>,
 }
 
 /// A line of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageLine {
-    /// The day, the session's id, the model or the name; `None` for what has none.
+    /// The day, the session id, the model or the workflow; `None` for usage without one.
     pub key: Option<String>,
-    /// What the session is called, in a report by session.
+    /// The name of the session, in a report by session.
     pub name: Option<String>,
-    /// What was used.
+    /// The usage.
     pub used: UsageTotal,
 }
 
@@ -127,15 +127,15 @@ pub struct UsageLine {
 pub struct UsageReport {
     /// The lines.
     pub lines: Vec<UsageLine>,
-    /// What was used on all pages.
+    /// The total of all pages.
     pub total: UsageTotal,
-    /// Where the next page begins; nothing where this is the last.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<UsageToken>,
-    /// How far the figures are behind the logs.
+    /// The backlog of derived rows.
     pub behind: CaughtUp,
 }
 
-/// Where a page of a report ends and the next begins. Its text is for handing back, not for reading.
+/// A page token of a usage report. The text is opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageToken {
     list: ListId,
@@ -156,18 +156,18 @@ impl UsageToken {
         Self { list, by, order: order.to_owned() }
     }
 
-    /// The order of its report by session; `None` if it is of another report.
+    /// Returns the order of a report by session; `None` if the token belongs to another report.
     pub(super) fn session_order(&self) -> Option<PageOrder> {
         if let Grouping::Session(order) = self.by { Some(order) } else { None }
     }
 
-    /// True if the key of a report by session begins with an instant, as all that were given out do.
+    /// Returns true if the key of a report by session starts with a timestamp. A token from a report always does.
     fn is_whole(&self) -> bool {
         self.session_order().is_none()
             || self.order.get(..INSTANT_CHARS).is_some_and(|at| at.parse::<Timestamp>().is_ok())
     }
 
-    /// Where the page ended, if it was one of this report.
+    /// Returns the key at which the page ended, if the token belongs to this report.
     pub(super) fn order_in(&self, list: ListId, by: Grouping) -> Result<&str, Error> {
         if self.list == list && self.by == by {
             Ok(&self.order)

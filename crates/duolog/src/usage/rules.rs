@@ -1,4 +1,4 @@
-//! What sums cost: pure decisions.
+//! Pure decisions: the cost of sums.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use duolog_types::Charge;
 
 use super::model::UsageTotal;
 
-/// Sums of one group, by model and charge, as one, with their cost.
+/// Adds up the sums of one group over models and charges, with their cost.
 pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &Prices) -> UsageTotal {
     let mut total = UsageTotal::default();
     let mut bare: BTreeMap<&str, Tiers> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &
     for (model, used) in bare {
         match prices.get(model) {
             Some(price) => total.cost = Some(total.cost.unwrap_or_default() + price.cost(&used)),
-            // What took no tokens costs nothing at any price.
+            // Zero tokens cost nothing at any price.
             None if used.all == Tokens::default() => {}
             None => total.unpriced.push(Some(model.to_owned()).filter(|model| !model.is_empty())),
         }

@@ -3,7 +3,7 @@ use duolog_state::{ListId, PageOrder};
 use super::*;
 
 #[test]
-fn a_day_is_written_in_one_way() {
+fn a_day_has_one_notation() {
     assert_eq!("2026-02-28".parse::<Day>().map(|day| day.as_str().to_owned()), Ok("2026-02-28".to_owned()));
     for bad in ["", "2026-02-30", "2026-2-3", "20260203", "2026-02-03T00:00:00Z", "yesterday", "-002026-01-01"] {
         let error = bad.parse::<Day>().expect_err(bad);
@@ -12,7 +12,7 @@ fn a_day_is_written_in_one_way() {
 }
 
 #[test]
-fn a_token_reads_back_and_is_of_one_report() {
+fn a_token_parses_again_and_belongs_to_one_report() {
     let [list, other] = [None, Some("ada")].map(|user| ListId::of("usage", &[user]));
     for (by, order) in [(Grouping::Day, "2026-01-31"), (Grouping::Model, ""), (Grouping::Workflow, "é x")] {
         let token = UsageToken::after(list, by, order);

@@ -1,4 +1,4 @@
-//! Days of a time zone, as instants in UTC: pure decisions.
+//! Pure decisions: days of a time zone as timestamps in UTC.
 
 use duolog_types::Timestamp;
 use jiff::Timestamp as JiffTimestamp;
@@ -11,17 +11,17 @@ use crate::error::{Error, Invalid, Result};
 /// The time zone of a report.
 pub(super) struct Zone(TimeZone);
 
-/// A day, and where it begins.
+/// A day and its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DayOf {
-    /// The day in the zone; empty for what has no instant.
+    /// The day in the time zone; empty for usage without a timestamp.
     pub(super) day: String,
-    /// Its start in UTC; empty for what has no instant.
+    /// Its start in UTC; empty for usage without a timestamp.
     pub(super) start: String,
 }
 
 impl Zone {
-    /// Finds a zone by its name; UTC if there is none.
+    /// Finds a time zone by its name [default: UTC].
     pub(super) fn find(name: Option<&str>) -> Result<Self> {
         let Some(name) = name else { return Ok(Self(TimeZone::UTC)) };
         let unknown = |_| {
@@ -31,17 +31,17 @@ impl Zone {
         TimeZone::get(name).map(Self).map_err(unknown)
     }
 
-    /// The instant at which a day begins.
+    /// Returns the timestamp at which a day begins.
     pub(super) fn start_of(&self, day: &Day) -> Result<String> {
         self.start(date(day)?)
     }
 
-    /// The instant at which the day after begins.
+    /// Returns the timestamp at which the next day begins.
     pub(super) fn end_of(&self, day: &Day) -> Result<String> {
         self.start(date(day)?.tomorrow().map_err(|error| out_of_range(&error))?)
     }
 
-    /// The day that a quarter hour is in.
+    /// Returns the day of a quarter hour.
     pub(super) fn day_of(&self, quarter: &str) -> Result<DayOf> {
         let Ok(at) = quarter.parse::<Timestamp>() else {
             return Ok(DayOf { day: String::new(), start: String::new() });

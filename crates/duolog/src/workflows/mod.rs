@@ -1,4 +1,4 @@
-//! Workflows: which there are, and which may be started.
+//! Workflows: list, enable and disable.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,36 +17,36 @@ use crate::store::Store;
 /// The workflows of the configuration, by name.
 pub(crate) type BaseWorkflows = BTreeMap<String, WorkflowSetting>;
 
-/// The workflows of a store.
+/// The handle for workflows.
 #[derive(Clone)]
 pub struct Workflows {
     pub(crate) store: Store,
 }
 
-/// A workflow that has runs, stands in the configuration, or of which something was said.
+/// A workflow that has runs, is in the configuration, or has an override.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether runs of it may be started.
+    /// True if runs of it may be started.
     pub enabled: bool,
-    /// When that was said, and by whom; nothing where nobody has said, and it is as the configuration has it, or on.
-    pub said: Option<(Timestamp, Option<String>)>,
-    /// What the configuration says it is for.
+    /// The time of the override and its author; `None` if there is no override.
+    pub overridden: Option<(Timestamp, Option<String>)>,
+    /// The description in the configuration.
     pub description: Option<String>,
-    /// Whether it has runs.
+    /// True if it has runs.
     pub has_runs: bool,
 }
 
 impl Workflows {
-    /// The workflows, by name: a page, from behind this name on.
+    /// Returns a page of workflows, ordered by name, after this name.
     pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Workflow>> {
         let (limit, after) = (limit.clamp(1, PAGE_MAX), after.unwrap_or_default());
-        let (names, said) = self.store.join.state().read(|tx| {
+        let (names, overridden) = self.store.join.state().read(|tx| {
             let names = workflow_runs::names(tx, after, limit)?;
             Ok::<_, duolog_state::Error>((names, table::list(tx, after, limit)?))
         })?;
-        let mut all: Vec<Workflow> = said.into_iter().map(Workflow::of).collect();
+        let mut all: Vec<Workflow> = overridden.into_iter().map(Workflow::of).collect();
         let bases = &self.store.core.base_workflows;
         let configured =
             bases.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).map(|(name, _)| (name.clone(), false));
@@ -55,7 +55,7 @@ impl Workflows {
                 Ok(at) => all[at].has_runs |= has_runs,
                 Err(at) => {
                     let enabled = is_enabled(bases, &name, None);
-                    all.insert(at, Workflow { name, enabled, said: None, description: None, has_runs });
+                    all.insert(at, Workflow { name, enabled, overridden: None, description: None, has_runs });
                 }
             }
         }
@@ -66,30 +66,32 @@ impl Workflows {
         Ok(all)
     }
 
-    /// Whether runs of a workflow may be started. Nothing said: as the configuration has it, and else yes.
+    /// Returns true if runs of a workflow may be started: by its override, otherwise by the configuration [default:
+    /// true].
     pub fn is_enabled(&self, name: &str) -> Result<bool> {
-        let said = self.store.join.state().read(|tx| table::find(tx, name))?;
-        Ok(is_enabled(&self.store.core.base_workflows, name, said.as_ref()))
+        let overridden = self.store.join.state().read(|tx| table::find(tx, name))?;
+        Ok(is_enabled(&self.store.core.base_workflows, name, overridden.as_ref()))
     }
 
-    /// Says that runs of a workflow may be started; false where it was said already. Its queued runs stayed where they
-    /// were while it was disabled, and that time does not count as waiting.
+    /// Enables a workflow. Returns false if it was enabled by an override already. Its queued runs kept their places
+    /// while it was disabled, and that time does not count as waiting.
     pub fn enable(&self, name: &str, by: Option<&str>) -> Result<bool> {
         self.set(name, true, by)
     }
 
-    /// Has a workflow refuse to be started, or to leave the queue; false where it does already. What runs goes on.
+    /// Disables a workflow: its runs cannot be started and do not leave the queue. Active runs continue. Returns false
+    /// if it was disabled by an override already.
     pub fn disable(&self, name: &str, by: Option<&str>) -> Result<bool> {
         self.set(name, false, by)
     }
 
-    /// Takes back what was said of a workflow; false where nothing was.
+    /// Removes the override of a workflow. Returns false if there was none.
     pub fn clear(&self, name: &str) -> Result<bool> {
         let (name, bases) = (name.to_owned(), Arc::clone(&self.store.core.base_workflows));
         let now = self.store.join.clock().now();
         self.store.transact(Durability::Power, move |tx| {
-            let said = table::find(tx, &name)?;
-            let was_enabled = is_enabled(&bases, &name, said.as_ref());
+            let overridden = table::find(tx, &name)?;
+            let was_enabled = is_enabled(&bases, &name, overridden.as_ref());
             if !was_enabled && is_enabled(&bases, &name, None) {
                 workflow_runs::restart_wait(tx, &name, now)?;
             }
@@ -104,11 +106,11 @@ impl Workflows {
         let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
         let bases = Arc::clone(&self.store.core.base_workflows);
         self.store.transact(Durability::Power, move |tx| {
-            let said = table::find(tx, &row.name)?;
-            if said.as_ref().is_some_and(|said| said.enabled == enabled) {
+            let overridden = table::find(tx, &row.name)?;
+            if overridden.as_ref().is_some_and(|overridden| overridden.enabled == enabled) {
                 return Ok((false, Vec::new()));
             }
-            if enabled && !is_enabled(&bases, &row.name, said.as_ref()) {
+            if enabled && !is_enabled(&bases, &row.name, overridden.as_ref()) {
                 workflow_runs::restart_wait(tx, &row.name, row.updated_at)?;
             }
             table::put(tx, &row)?;
@@ -117,14 +119,14 @@ impl Workflows {
     }
 }
 
-/// Whether runs of a workflow may be started: what was said over it goes before the configuration.
-pub(crate) fn is_enabled(bases: &BaseWorkflows, name: &str, said: Option<&OverrideRow>) -> bool {
-    said.map_or_else(|| bases.get(name).is_none_or(|base| base.enabled), |said| said.enabled)
+/// Returns true if runs of a workflow may be started. An override takes precedence over the configuration.
+pub(crate) fn is_enabled(bases: &BaseWorkflows, name: &str, overridden: Option<&OverrideRow>) -> bool {
+    overridden.map_or_else(|| bases.get(name).is_none_or(|base| base.enabled), |overridden| overridden.enabled)
 }
 
 impl Workflow {
     fn of(row: OverrideRow) -> Self {
-        let said = Some((row.updated_at, row.updated_by));
-        Self { name: row.name, enabled: row.enabled, said, description: None, has_runs: false }
+        let overridden = Some((row.updated_at, row.updated_by));
+        Self { name: row.name, enabled: row.enabled, overridden, description: None, has_runs: false }
     }
 }

@@ -10,7 +10,7 @@ use duolog::{Durability, ErrorKind, Home, Store, StoreAddress, StoreOptions, Tri
 use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
-/// A store that waits for nobody for long.
+/// A store with a short lock timeout.
 fn open(directory: &TempDir) -> Store {
     let limits = Limits { busy_timeout: Duration::from_millis(20), ..Limits::default() };
     let options = StoreOptions { limits, ..StoreOptions::at(Home::beneath(directory.path())) };
@@ -23,7 +23,7 @@ fn recording(store: &Store, thread: &str) -> Recording {
     store.log(&session).record(options).expect("begins")
 }
 
-/// A tool's answer that is kept whole as a blob.
+/// A tool's answer that is stored in full as a blob.
 fn answer(word: &str) -> Vec<u8> {
     let whole = format!("{word}\\n").repeat(20_000);
     format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}").into_bytes()
@@ -41,7 +41,7 @@ fn files(directory: &TempDir) -> Vec<PathBuf> {
     folders.flatten().flat_map(in_folder).map(|entry| entry.path()).collect()
 }
 
-/// Makes every blob one of long ago: no rule about age protects it.
+/// Makes every blob old, so that its age does not protect it.
 fn let_age(directory: &TempDir) {
     for file in files(directory) {
         let long_ago = SystemTime::now() - Duration::from_hours(48);
@@ -54,26 +54,26 @@ fn prune(store: &Store) -> usize {
 }
 
 #[test]
-fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
+fn a_blob_is_kept_until_its_line_is_appended() {
     let directory = tempfile::tempdir().expect("a directory");
     let (writer, keeper) = (open(&directory), open(&directory));
     let mut recording = recording(&writer, "one");
     recording.event(&answer("whole")).expect("taken");
     let_age(&directory);
     let counted = keeper.state().count_blobs(|_| ()).expect("counts");
-    assert_eq!(counted.blobs().map(|blob| blob.named).collect::<Vec<_>>(), [0], "its line waits for the flush");
+    assert_eq!(counted.blobs().map(|blob| blob.named).collect::<Vec<_>>(), [0], "its line is waiting for the flush");
     let busy = counted.prune().expect_err("a recording is between a blob and its line");
     assert_eq!(busy.kind(), ErrorKind::Busy);
     assert_eq!(files(&directory).len(), 1);
     recording.flush().expect("appended");
-    assert_eq!(prune(&keeper), 0, "now it is named");
+    assert_eq!(prune(&keeper), 0, "now a line refers to it");
     recording.finish().expect("ends");
     assert_eq!(files(&directory).len(), 1);
 }
 
-/// An item of a conversation is named by a row and not by a line.
+/// An item of a conversation is referred to by a row, not by a line.
 #[test]
-fn a_blob_that_an_item_is_kept_in_stays_until_the_item_goes() {
+fn the_blob_of_an_item_is_kept_until_the_item_is_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     let session = store.sessions().open_thread("one").expect("made").id;
@@ -88,9 +88,10 @@ fn a_blob_that_an_item_is_kept_in_stays_until_the_item_goes() {
     assert_eq!((prune(&store), files(&directory).len()), (1, 0));
 }
 
-/// Between the count and the removal a line comes that names what nothing named, by a put that found it there.
+/// Between the count and the removal, a line is appended that refers to a blob without references, through a put that
+/// found it.
 #[test]
-fn a_line_that_comes_late_keeps_its_blob() {
+fn a_late_line_keeps_its_blob() {
     let directory = tempfile::tempdir().expect("a directory");
     let (writer, keeper) = (open(&directory), open(&directory));
     for (late, expected) in [(None, 0), (Some("two"), 1), (Some("three"), 1)] {
@@ -103,7 +104,7 @@ fn a_line_that_comes_late_keeps_its_blob() {
         let_age(&directory);
         let removed = counted.prune().expect("prunes").removed.len();
         assert_eq!(files(&directory).len(), expected, "{late:?}, {removed} removed");
-        // The writer knows that it synced the blob, and must not trust that it is still there.
+        // The writer synced the blob before, but must not assume that it still exists.
         record(&writer, "again", "whole");
         assert_eq!(files(&directory).len(), 1, "{late:?}");
         for thread in ["again", "two", "three"] {
@@ -115,7 +116,7 @@ fn a_line_that_comes_late_keeps_its_blob() {
 }
 
 #[test]
-fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
+fn a_blob_in_a_torn_tail_or_a_stray_log_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     for word in ["torn", "stray", "nothing"] {
@@ -127,7 +128,7 @@ fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
     for word in ["torn", "stray", "nothing"] {
         store.sessions().delete(duolog::sessions::SessionRef::Text(word.to_owned())).expect("deleted");
     }
-    // A writer died before its newline: mending may make a line of it.
+    // A writer died before its newline: a repair may turn the bytes into a line.
     store.sessions().open_thread("tail").expect("made");
     fs::write(logs.join("tail.jsonl"), &line[..line.len() - 1]).expect("written");
     fs::write(logs.join("nobody.jsonl"), stray).expect("written");
@@ -136,7 +137,7 @@ fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
 }
 
 #[test]
-fn what_is_young_or_half_put_is_seen_to() {
+fn recent_and_partial_blobs_are_handled() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory);
     record(&store, "one", "whole");
@@ -146,9 +147,10 @@ fn what_is_young_or_half_put_is_seen_to() {
     assert_eq!((pruned.removed.len(), pruned.leftovers, files(&directory).len()), (0, 1, 1));
 }
 
-/// One home, first with its state beside the logs and then with another: each may name blobs that the other does not know.
+/// One home, first with its state beside the logs and then with another: each state may refer to blobs that the other
+/// does not.
 #[test]
-fn blobs_that_rows_of_another_state_name_are_kept() {
+fn blobs_of_another_state_are_kept() {
     for place in [Place::sqlite(), Place::postgres()] {
         let directory = tempfile::tempdir().expect("a directory");
         let home = Home::beneath(directory.path());
@@ -184,7 +186,7 @@ fn blobs_that_rows_of_another_state_name_are_kept() {
             assert_eq!(refused.kind(), ErrorKind::Conflict);
         }
         assert_eq!(files(&directory).len(), 2, "nothing was removed");
-        // Once the record of the other state is gone, its blobs are nobody's.
+        // Without the record of the other state, no state refers to its blobs.
         fs::remove_dir_all(directory.path().join("state/states")).expect("removed");
         assert_eq!(prune(&open(false)), 1);
     }

@@ -13,7 +13,7 @@ use super::{Apart, lines};
 on_both_engines!(
     a_branch_name_is_given_once_in_a_session,
     processes_that_want_one_name_make_one_branch,
-    imported_branches_of_one_name_are_told_apart_by_their_ids
+    imported_branches_with_one_name_are_selected_by_id
 );
 
 const PROCESS: Durability = Durability::Process;
@@ -46,14 +46,10 @@ fn a_branch_name_is_given_once_in_a_session(place: &Place) {
             "{error}"
         );
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert!(error.to_string().contains(side.as_str()), "it names the one that is there: {error}");
+        assert!(error.to_string().contains(side.as_str()), "it names the existing branch: {error}");
     }
-    assert_eq!(
-        (lines(&store, &session), branches.list(None, 9).expect("lists")),
-        (told, there),
-        "nothing is left of it"
-    );
-    // Its own name is no other's, what gave its name up is in nobody's way, and another session has names of its own.
+    assert_eq!((lines(&store, &session), branches.list(None, 9).expect("lists")), (told, there), "nothing was created");
+    // Setting its own name again is allowed, a name that was given up is free, and another session has its own names.
     branches.set(&BranchRef::from(&side), &called("side"), PROCESS).expect("as it was");
     branches.set(&BranchRef::from(&side), &called(""), PROCESS).expect("cleared");
     branches.set(&BranchRef::from(&other), &called("side"), PROCESS).expect("free again");
@@ -63,7 +59,7 @@ fn a_branch_name_is_given_once_in_a_session(place: &Place) {
 
 const HOME: &str = "DUOLOG_TEST_HOME";
 
-/// Wants ten names, each by a fork, a new branch or a new name, in a process of its own.
+/// Tries to use ten names, each by a fork, a new branch or a rename, in its own process.
 #[test]
 fn child_wants_names() {
     let Some(home) = std::env::var_os(HOME) else { return };
@@ -117,7 +113,7 @@ fn processes_that_want_one_name_make_one_branch(place: &Place) {
     assert_eq!(names, (0..10).map(|number| format!("name-{number}")).collect::<Vec<_>>(), "each once");
 }
 
-fn imported_branches_of_one_name_are_told_apart_by_their_ids(place: &Place) {
+fn imported_branches_with_one_name_are_selected_by_id(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let branch = |id: &str| BranchSource {
@@ -147,7 +143,7 @@ fn imported_branches_of_one_name_are_told_apart_by_their_ids(place: &Place) {
     assert!(matches!(taken, Error::Conflict(Conflict::BranchNameTaken { .. })), "{taken}");
     let two = BranchRef::Text("two".to_owned());
     let described = BranchChange { node_metadata: Some("{}".to_owned()), ..BranchChange::default() };
-    branches.set(&two, &described, PROCESS).expect("its name is not asked for");
+    branches.set(&two, &described, PROCESS).expect("its name does not change");
     branches.set(&two, &called("second"), PROCESS).expect("renamed");
     assert_eq!(branches.get(&same).expect("one is left").map(|branch| branch.id.to_string()).as_deref(), Some("one"));
 }

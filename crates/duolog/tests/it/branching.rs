@@ -12,10 +12,10 @@ use super::Apart;
 
 /// Processes that are killed while they change branches.
 mod killed;
-/// What can be done to branches, and what they should be then.
+/// The steps on branches, and their expected result.
 mod model;
 
-on_both_engines!(any_interleaving_equals_a_model_in_memory, changes_at_once_leave_every_history_whole);
+on_both_engines!(any_interleaving_equals_a_model_in_memory, concurrent_changes_keep_every_history_complete);
 
 const DURABILITY: Durability = Durability::Process;
 
@@ -24,7 +24,7 @@ fn rows_of(store: &Store, table: &str) -> u64 {
     rows.into_iter().find(|(name, _)| name == table).expect("a table").1
 }
 
-/// Nothing is left of conversations whose session is deleted.
+/// Checks that nothing is left of the conversations of a deleted session.
 fn check_nothing_is_left(store: &Store) {
     for table in ["messages", "progressions", "progression_items", "pool_segments", "branches", "compactions"] {
         assert_eq!(rows_of(store, table), 0, "{table}");
@@ -36,7 +36,7 @@ fn any_interleaving_equals_a_model_in_memory(place: &Place) {
     let store = apart.open();
     let cases = if place.database().is_some() { 16 } else { 400 };
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    // Now and then it goes on with a copy from a document.
+    // From time to time the test continues with a copy from a document.
     let step = prop_oneof![24 => model::step().prop_map(Some), 1 => Just(None)];
     let ran = runner.run(&prop::collection::vec(step, 1..40), |steps| {
         let session = store.sessions().create(&NewSession::default()).expect("made").id;
@@ -49,7 +49,7 @@ fn any_interleaving_equals_a_model_in_memory(place: &Place) {
             };
             let outcome = model.ask(&store, &session, *at, step);
             assert_eq!(outcome, model.apply(*at, step));
-            // Every branch, whoever was changed.
+            // All branches are compared after each step.
             assert_eq!(model::shown(&store, &session), model.shown());
             model.check_parts(&store, &session);
         }
@@ -85,8 +85,8 @@ fn without_epoch(document: &[u8]) -> (u64, String) {
     (epoch.parse().expect("a number"), format!("{head}{tail}"))
 }
 
-/// Forks while others add, cut and summarise: whoever comes second sees what the first did.
-fn changes_at_once_leave_every_history_whole(place: &Place) {
+/// Forks while others add, cut and summarise: a later change sees the earlier ones.
+fn concurrent_changes_keep_every_history_complete(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().create(&NewSession::default()).expect("made").id;
@@ -109,7 +109,7 @@ fn changes_at_once_leave_every_history_whole(place: &Place) {
                     branch = if round % 3 == 0 { BranchRef::Default } else { (&forked).into() };
                 }
                 _ => {
-                    // Another may have cut or summarised what was there when the range was chosen.
+                    // Another thread may have cut or summarised the range since it was chosen.
                     let made = sessions.compaction(&session, branch.clone()).compact(Some(0..2), "\"s\"", DURABILITY);
                     let is_refused = matches!(
                         made,
@@ -132,7 +132,7 @@ fn changes_at_once_leave_every_history_whole(place: &Place) {
         let list = items.latest(1000, HistoryView::Full).expect("reads");
         assert!(list.broken.is_empty(), "{:?}", list.broken);
         let ords: Vec<u64> = list.items.iter().filter_map(|item| item.ord).collect();
-        assert_eq!(ords, (0..branch.items).collect::<Vec<_>>(), "places are dense");
+        assert_eq!(ords, (0..branch.items).collect::<Vec<_>>(), "ordinals have no gaps");
         assert!(items.latest(1000, HistoryView::Context).expect("reads").broken.is_empty());
     }
     store.sessions().delete(&session).expect("deleted");

@@ -6,10 +6,10 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, line, lines};
 
 on_both_engines!(
-    space_is_given_back,
-    figures_are_the_engines_own,
-    a_copy_that_fails_leaves_nothing,
-    a_copy_is_made_or_refused_before_anything_is
+    vacuum_returns_space,
+    statistics_come_from_the_engine,
+    a_failed_backup_leaves_nothing,
+    a_backup_is_complete_or_refused_at_the_start
 );
 
 fn some_sessions(store: &Store) {
@@ -19,7 +19,7 @@ fn some_sessions(store: &Store) {
     }
 }
 
-fn space_is_given_back(place: &Place) {
+fn vacuum_returns_space(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     some_sessions(&store);
@@ -40,14 +40,14 @@ fn space_is_given_back(place: &Place) {
             assert_eq!(
                 database.run_sql(analysed).expect("answers"),
                 "sessions",
-                "the planner knows how many there are"
+                "the planner knows the number of rows"
             );
         }
     }
     assert_eq!(store.doctor().examine(Depth::Deep, |_| {}).expect("examines").verdict, Verdict::Ok);
 }
 
-fn figures_are_the_engines_own(place: &Place) {
+fn statistics_come_from_the_engine(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     some_sessions(&store);
@@ -64,7 +64,7 @@ fn figures_are_the_engines_own(place: &Place) {
     assert_eq!(figures.wal_bytes.is_some(), has_log);
 }
 
-fn a_copy_that_fails_leaves_nothing(place: &Place) {
+fn a_failed_backup_leaves_nothing(place: &Place) {
     if place.database().is_some() {
         // A server is copied by its own tools.
         return;
@@ -76,12 +76,12 @@ fn a_copy_that_fails_leaves_nothing(place: &Place) {
     let copy = apart.directory.path().join("copy");
     let seen = |name: &str| copy.join(name).exists();
     let failed = store.state().backup(&copy, |_| {
-        assert!(seen("state.partial") && !seen("state"), "it is no home before it is whole");
-        // Another program is in the way when the copy is whole.
+        assert!(seen("state.partial") && !seen("state"), "it is not a home before it is complete");
+        // Another program creates the directory while the copy is finished.
         std::fs::create_dir_all(copy.join("state/in-the-way")).expect("made");
     });
     assert!(failed.is_err());
-    assert!(!seen("state.partial"), "what failed is removed");
+    assert!(!seen("state.partial"), "a failed copy is removed");
     std::fs::remove_dir_all(&copy).expect("removed");
     // As after a kill.
     std::fs::create_dir_all(copy.join("state.partial")).expect("made");
@@ -92,7 +92,7 @@ fn a_copy_that_fails_leaves_nothing(place: &Place) {
     assert!(seen("state") && !seen("state.partial"));
 }
 
-fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {
+fn a_backup_is_complete_or_refused_at_the_start(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made");
@@ -111,7 +111,7 @@ fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {
     assert!(!copy.exists());
 }
 
-/// What the server, the database or the role says before we speak is what every other client of theirs relies on.
+/// The defaults of the server, the database or the role, before Duolog changes them, are what other clients rely on.
 #[test]
 fn doctor_warns_of_a_server_that_does_not_sync() {
     let place = Place::postgres();

@@ -12,16 +12,16 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, line};
 
 on_both_engines!(
-    a_place_has_one_chat_until_it_was_silent_for_long,
+    a_conversation_has_one_active_chat,
     a_reset_begins_another_chat,
-    those_who_begin_a_chat_at_once_have_the_same,
-    what_the_platform_delivers_again_is_one_message,
+    concurrent_openers_get_the_same_chat,
+    a_repeated_delivery_is_one_message,
     a_message_id_is_stored_once_in_all_chats_of_a_conversation,
     a_message_that_is_delivered_to_many_at_once_is_stored_once,
     a_message_and_the_session_that_answers_are_one_change,
     a_history_is_in_the_order_of_its_messages,
     a_chat_names_the_session_that_answers_and_its_log,
-    chats_are_listed_without_what_was_said,
+    chats_are_listed_without_messages,
     what_does_not_fit_is_refused
 );
 
@@ -52,7 +52,7 @@ fn open(apart: &Apart) -> (Store, FixedClock) {
     (Store::open(options).expect("opens"), clock)
 }
 
-fn a_place_has_one_chat_until_it_was_silent_for_long(place: &Place) {
+fn a_conversation_has_one_active_chat(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();
@@ -68,11 +68,11 @@ fn a_place_has_one_chat_until_it_was_silent_for_long(place: &Place) {
         clock.advance(30 * MINUTE);
         assert_eq!(chats.find_active(&key).expect("asked").map(|chat| chat.id), Some(first.chat.id.clone()));
         clock.advance(1);
-        assert_eq!(chats.find_active(&key).expect("asked"), None, "it was silent for longer");
+        assert_eq!(chats.find_active(&key).expect("asked"), None, "it was silent for too long");
         let next = chats.open(&key, Durability::Process).expect("begun");
         assert!(next.created && next.ended.as_ref() == Some(&first.chat.id) && next.chat.id != first.chat.id);
         assert!(!chats.get(&first.chat.id).expect("there").active);
-        // A clock that goes back ends nothing.
+        // A clock that goes back does not end a chat.
         clock.advance(-90 * MINUTE);
         assert!(!chats.open(&key, Durability::Process).expect("there").created);
         clock.advance(90 * MINUTE);
@@ -98,7 +98,7 @@ fn a_reset_begins_another_chat(place: &Place) {
     assert_eq!(chats.reset(&key(None), Durability::Process).expect("asked"), None, "once");
     let next = chats.add(&key(None), &said("anew"), Durability::Process).expect("kept");
     assert!(next.created && next.chat != first.chat);
-    // A late answer belongs to what was asked.
+    // A late answer belongs to its question.
     let late = NewChatMessage { role: ChatRole::Assistant, ..said("late") };
     assert!(chats.add_to(&first.chat, &late, Durability::Process).expect("kept").added);
     assert!(!chats.get(&first.chat).expect("there").active);
@@ -107,8 +107,8 @@ fn a_reset_begins_another_chat(place: &Place) {
     assert_eq!(nobody.kind(), ErrorKind::NotFound);
 }
 
-/// Eight stores, each a home of its own, begin the same chats at once, and end what was silent for too long.
-fn those_who_begin_a_chat_at_once_have_the_same(place: &Place) {
+/// Eight stores, each in its own home, open the same chats at once, and end chats that were silent for too long.
+fn concurrent_openers_get_the_same_chat(place: &Place) {
     let homes: Vec<Apart> = (0..8).map(|_| Apart::of(place)).collect();
     let opened: Vec<(Store, FixedClock)> = homes.iter().map(open).collect();
     let start = Barrier::new(opened.len());
@@ -143,7 +143,7 @@ fn those_who_begin_a_chat_at_once_have_the_same(place: &Place) {
     assert_eq!((all.len(), all.iter().filter(|chat| chat.active).count()), (4, 3));
 }
 
-fn what_the_platform_delivers_again_is_one_message(place: &Place) {
+fn a_repeated_delivery_is_one_message(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();
@@ -159,7 +159,8 @@ fn what_the_platform_delivers_again_is_one_message(place: &Place) {
     assert_eq!(chats.history(&first.chat, None, 9).expect("reads").messages.len(), 1);
 }
 
-/// A platform delivers a message again after the chat was reset or became idle: it is known, and no chat begins.
+/// A platform delivers a message again after the chat was reset or became idle: it is recognised, and no chat is
+/// created.
 fn a_message_id_is_stored_once_in_all_chats_of_a_conversation(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
@@ -253,7 +254,7 @@ fn a_message_and_the_session_that_answers_are_one_change(place: &Place) {
     chats.add_to(&first.chat, &answer("m2", "two"), Durability::Process).expect("stored");
     assert_eq!(agent(), session("two"));
     chats.add(&key(None), &answer("m1", "one"), Durability::Process).expect("known");
-    assert_eq!(agent(), session("two"), "what is delivered again changes nothing");
+    assert_eq!(agent(), session("two"), "a repeated delivery changes nothing");
     chats.add(&key(None), &said("me"), Durability::Process).expect("stored");
     assert_eq!(agent(), session("two"));
 }
@@ -264,7 +265,7 @@ fn a_history_is_in_the_order_of_its_messages(place: &Place) {
     let chats = store.chats();
     let chat = chats.open(&key(None), Durability::Process).expect("begun").chat.id;
     for number in 0..7 {
-        // The clock goes back all the while.
+        // The clock goes back with every message.
         clock.advance(-MINUTE);
         chats.add_to(&chat, &said(&number.to_string()), Durability::Process).expect("kept");
     }
@@ -290,11 +291,11 @@ fn a_chat_names_the_session_that_answers_and_its_log(place: &Place) {
     let session = store.sessions().create(&NewSession::default()).expect("made");
     store.log(&session.id).append(&line("{\"type\":\"user\"}"), Durability::Process).expect("appended");
     chats.set_agent_session(&chat.id, Some(&session.id), Durability::Process).expect("said");
-    let chat = chats.resolve(&chat.id.as_str()[..30]).expect("by its beginning");
+    let chat = chats.resolve(&chat.id.as_str()[..30]).expect("by a prefix");
     let answering = chats.answering(&chat).expect("asked").expect("a session");
     assert_eq!((&answering.session.id, answering.figures.events), (&session.id, Some(1)));
     store.sessions().delete(&session.id).expect("deleted");
-    assert_eq!(chats.answering(&chat).expect("asked"), None, "it is not kept here any more");
+    assert_eq!(chats.answering(&chat).expect("asked"), None, "it is not in this store any more");
     chats.set_agent_session(&chat.id, None, Durability::Process).expect("said");
     assert_eq!(chats.get(&chat.id).expect("there").agent_session_id, None);
     assert_eq!(chats.touch(&ChatId::new(), Durability::Process).expect_err("none").kind(), ErrorKind::NotFound);
@@ -303,7 +304,7 @@ fn a_chat_names_the_session_that_answers_and_its_log(place: &Place) {
     assert!(matches!(chats.resolve(&chat.id.as_str()[..2]), Err(Error::Invalid(Invalid::Ambiguous { .. }))));
 }
 
-fn chats_are_listed_without_what_was_said(place: &Place) {
+fn chats_are_listed_without_messages(place: &Place) {
     let apart = Apart::of(place);
     let (store, clock) = open(&apart);
     let chats = store.chats();
@@ -342,10 +343,10 @@ fn what_does_not_fit_is_refused(place: &Place) {
     assert!(large.kind() == ErrorKind::Invalid && large.to_string().contains("log append"), "{large}");
     let empty = |key: ChatKey| add(&key, &said("x")).expect_err("empty").kind();
     assert_eq!(empty(ChatKey { platform: String::new(), ..key(None) }), ErrorKind::Invalid);
-    assert_eq!(empty(key(Some(""))), ErrorKind::Invalid, "no thread is none, and not an empty one");
+    assert_eq!(empty(key(Some(""))), ErrorKind::Invalid, "an empty thread is not the same as no thread");
     assert_eq!(empty(ChatKey { user: "u".repeat(1025), ..key(None) }), ErrorKind::Invalid);
     assert_eq!(add(&key(None), &delivered("x", "")).expect_err("empty").kind(), ErrorKind::Invalid);
     assert_eq!(add(&key(None), &said("a\0b")).expect_err("a NUL byte").kind(), ErrorKind::Invalid);
-    assert!(chats.list(&ChatFilter::default(), None, 9).expect("lists").chats.is_empty(), "nothing was kept of it");
+    assert!(chats.list(&ChatFilter::default(), None, 9).expect("lists").chats.is_empty(), "nothing was stored");
     assert!(add(&key(None), &said(&"é".repeat(1 << 19))).expect("just fits").added);
 }

@@ -50,9 +50,9 @@ fn a_claim_of_a_live_run_leaves_what_is_in_flight(place: &Place) {
     let id = start(&store, "build", "t").run.id;
     let execution = begun(&store.runs().open(&id), "plan");
     let claim = store.runs().open(&id).claim("w", None).expect("claimed");
-    assert!(claim.closed.is_empty() && !claim.taken_over, "whoever began it is alive");
+    assert!(claim.closed.is_empty() && !claim.taken_over, "its owner is alive");
     store.runs().open(&id).under(claim.fence).end(&execution.id, &done()).expect("ended under the claim");
-    // Once its lease is over it was left by somebody, and that is counted.
+    // After the lease has expired, the claim is a takeover and is counted.
     let other = start(&store, "build", "u").run.id;
     let left = begun(&store.runs().open(&other), "plan");
     timed.pass(61);
@@ -91,7 +91,7 @@ fn a_pause_ends_the_claim(place: &Place) {
         run.requeue(&by("w1")).err(),
     ];
     for (number, error) in refused.into_iter().enumerate() {
-        let error = error.unwrap_or_else(|| panic!("{number} was let through"));
+        let error = error.unwrap_or_else(|| panic!("call {number} was accepted"));
         assert!(
             matches!(error, Error::Stale(Stale::ClaimEnded { .. })) && error.kind() == ErrorKind::Stale,
             "{number}: {error}"
@@ -132,7 +132,7 @@ fn every_end_is_told(place: &Place) {
     let all = told(&store, &asking);
     let expired: Vec<_> = all.iter().filter(|line| line.contains(gate.as_str()) && line.contains("expired")).collect();
     assert_eq!(expired.len(), 1, "{all:?}");
-    // One that is overdue is told once, too.
+    // An overdue run is reported once, too.
     let late = start(&store, "build", "late").run.id;
     let until = Some(Timestamp::from_micros((BEGIN + 1_000) * 1_000_000));
     let gate = NewGate { expires: until.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
@@ -176,16 +176,16 @@ fn a_recovery_returns_what_was_done_with_the_error(place: &Place) {
     timed.pass(61);
     let recovered = store.runs().recover("w").expect("recovers");
     let resumed: Vec<_> = recovered.resumed.iter().map(|claim| &claim.run.id).collect();
-    assert_eq!(resumed, [&ids[2], &ids[0]], "one that cannot be taken up is not in the way of the others");
+    assert_eq!(resumed, [&ids[2], &ids[0]], "a run that cannot be claimed does not block the others");
     assert_eq!(recovered.failed.iter().map(|(run, _)| run).collect::<Vec<_>>(), [&ids[1]]);
     assert!(recovered.complete, "every run was tried");
     for claim in &recovered.resumed {
-        store.runs().open(&claim.run.id).under(claim.fence).enter_phase("on").expect("the fences hold");
+        store.runs().open(&claim.run.id).under(claim.fence).enter_phase("on").expect("the fences are valid");
     }
-    assert_eq!(store.runs().summary(&ids[1]).expect("there").restart_count, 0, "nothing of it is counted");
+    assert_eq!(store.runs().summary(&ids[1]).expect("there").restart_count, 0, "it is not counted");
 }
 
-/// More runs than a page are left, and the newest of them, which come first, can never be taken up.
+/// More runs than a page, and the newest of them, which come first, can never be claimed.
 fn a_recovery_goes_on_until_nothing_is_left(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open_with(RunLimits { max_running: 1000, ..RunLimits::default() });
@@ -202,7 +202,7 @@ fn a_recovery_goes_on_until_nothing_is_left(place: &Place) {
     assert_eq!(recover().resumed, recovered.resumed, "a retry gives the same claims");
 }
 
-/// However many they are.
+/// For any number of executions.
 fn a_run_that_ends_closes_everything_in_flight(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
@@ -330,7 +330,7 @@ fn a_loop_keeps_what_its_key_holds(place: &Place) {
             asked.expect("paused");
             let open = value.strip_suffix('}').expect("an object");
             let expected = format!("{open},\"iteration\":2,\"lastOutputExecutionId\":\"{}\"}}", execution.id);
-            assert_eq!(scratch[0].1, expected, "all that was there stays as it was written");
+            assert_eq!(scratch[0].1, expected, "existing members keep their text");
         } else {
             let error = asked.expect_err("not an object");
             assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("loop"), "{error}");
@@ -352,7 +352,7 @@ fn an_end_is_written_whole_or_not_at_all(place: &Place) {
         summary: Some("planned".to_owned()),
         session_id: None,
     };
-    let refused = run.end(&execution, ending("too much", 10_001)).expect_err("no execution costs that");
+    let refused = run.end(&execution, ending("too much", 10_001)).expect_err("it is over the limit");
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     let kept = || store.runs().executions().output(&execution).expect("read").map(|output| output.text);
     assert_eq!((kept(), store.runs().get(&id).expect("there").phase_history.len()), (None, 0));

@@ -14,7 +14,7 @@ use duolog_testkit::engines::Place;
 use super::Apart;
 use super::runs::{claimed, new};
 
-/// The clock of a machine that is set wrong by so many seconds.
+/// The clock of a machine that is wrong by this number of seconds.
 struct Wrong(i64);
 
 impl Clock for Wrong {
@@ -27,7 +27,7 @@ impl Clock for Wrong {
     }
 }
 
-/// Three hosts with homes of their own: one whose clock is behind, one whose clock is right, one whose clock is ahead.
+/// Three hosts, each with its own home: one clock is behind, one is right, and one is ahead.
 fn hosts(place: &Place) -> [(Apart, Store); 3] {
     [-60, 0, 60].map(|seconds| {
         let apart = Apart::of(place);
@@ -40,9 +40,9 @@ fn hosts(place: &Place) -> [(Apart, Store); 3] {
     })
 }
 
-/// Whoever holds a run keeps it, whatever the clocks of the others say.
+/// The owner of a run keeps it, whatever the clocks of other hosts say.
 #[test]
-fn a_host_with_a_wrong_clock_takes_no_run_that_is_held() {
+fn a_host_with_a_wrong_clock_takes_no_claimed_run() {
     let place = Place::postgres();
     let hosts = hosts(&place);
     for (number, (_, holder)) in hosts.iter().enumerate() {
@@ -59,12 +59,12 @@ fn a_host_with_a_wrong_clock_takes_no_run_that_is_held() {
         }
         let taken = holder.runs().open(&run).under(fence).release().expect("released");
         assert_eq!(taken.status, RunStatus::Running);
-        // Nobody has it: it has the lease of a run that waits for an owner, and is nobody's takeover.
+        // It has no owner, but the lease of a run that waits for one, so this is not a takeover.
         assert!(!holder.runs().open(&run).claim("next", None).expect("claimed").taken_over);
     }
 }
 
-/// A lease that is over is over for all, by whatever clock it was taken.
+/// A lease expires for all hosts at the same time, whichever host took it.
 #[test]
 fn a_lease_that_ended_is_taken_over_by_any_host() {
     let place = Place::postgres();
@@ -84,7 +84,7 @@ fn a_lease_that_ended_is_taken_over_by_any_host() {
     }
 }
 
-/// A time limit that is given as a length counts from the server's clock, whatever the clock of the host that asks says.
+/// A relative expiry counts from the server's clock, whatever the clock of the host says.
 #[test]
 fn a_gate_that_expires_after_a_time_expires_by_the_clock_of_the_server() {
     let place = Place::postgres();
@@ -104,9 +104,9 @@ fn a_gate_that_expires_after_a_time_expires_by_the_clock_of_the_server() {
     }
 }
 
-/// All hosts on one server have one present time.
+/// All hosts of one server have the same current time.
 #[test]
-fn the_present_time_is_the_one_of_the_server() {
+fn the_current_time_is_that_of_the_server() {
     let place = Place::postgres();
     let hosts = hosts(&place);
     let now = |at: usize| hosts[at].1.now().expect("asked");
@@ -114,9 +114,9 @@ fn the_present_time_is_the_one_of_the_server() {
     assert!(seen.is_sorted(), "{seen:?}");
 }
 
-/// A chat goes on for as long as it is active by the server's clock.
+/// A chat stays active by the server's clock.
 #[test]
-fn a_chat_goes_on_whatever_the_clocks_of_the_hosts_say() {
+fn a_chat_stays_active_by_the_clock_of_the_server() {
     let place = Place::postgres();
     let hosts = [-60, 0, 60].map(|seconds| {
         let apart = Apart::of(&place);
@@ -141,7 +141,7 @@ fn a_chat_goes_on_whatever_the_clocks_of_the_hosts_say() {
     }
 }
 
-/// What waits in the queue or for an answer has its time by the same clock.
+/// Waits in the queue and for answers expire by the same clock.
 #[test]
 fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
     let place = Place::postgres();

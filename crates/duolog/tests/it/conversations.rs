@@ -20,25 +20,25 @@ use super::{Apart, lines};
 on_both_engines!(
     items_come_back_byte_for_byte,
     an_operation_adds_once,
-    the_system_message_stands_first_and_once,
+    the_system_item_is_first_and_unique,
     a_large_item_is_kept_as_a_blob,
     a_broken_item_neither_hides_others_nor_counts,
-    what_cannot_be_meant_is_refused,
-    a_message_keeps_its_numbers_and_its_place,
-    a_fork_is_told_in_the_log_and_stays_in_its_session,
-    the_threshold_counts_what_a_summary_may_stand_for,
+    invalid_requests_are_refused,
+    a_message_keeps_its_embedding_and_ordinal,
+    a_fork_is_logged_and_stays_in_its_session,
+    the_threshold_counts_items_that_can_be_summarised,
     the_nearest_embeddings_are_found,
     eight_processes_add_to_one_branch,
     many_branches_come_in_pages,
-    an_item_that_is_lost_is_not_taken_off,
-    items_are_added_with_their_meaning,
-    conversations_go_and_the_session_stays,
-    a_log_goes_and_the_session_stays,
+    a_lost_item_is_not_removed,
+    items_are_added_with_embeddings,
+    deleting_conversations_keeps_the_session,
+    deleting_a_log_keeps_the_session,
     a_users_session_has_a_name,
-    how_a_session_stands_from_the_beginning_is_on_record,
+    the_first_status_of_a_session_is_recorded,
     a_fork_adds_as_many_bytes_however_long_the_history_is,
     items_are_found_wherever_their_messages_are,
-    raw_items_are_those_that_are_shown
+    raw_items_equal_the_shown_items
 );
 
 const PROCESS: AddOptions = AddOptions {
@@ -76,7 +76,7 @@ fn items_come_back_byte_for_byte(place: &Place) {
     assert_eq!(latest(&store, &session, 2), given[3..]);
     assert_eq!(latest(&store, &session, 0), [""; 0]);
     assert_eq!(items.add(&[], &PROCESS).expect("nothing").end, 5);
-    assert!(lines(&store, &session).is_empty(), "items are the state's");
+    assert!(lines(&store, &session).is_empty(), "items are only in the state");
 }
 
 fn an_operation_adds_once(place: &Place) {
@@ -94,7 +94,7 @@ fn an_operation_adds_once(place: &Place) {
     assert_eq!(latest(&store, &session, 9), ["1"]);
 }
 
-fn the_system_message_stands_first_and_once(place: &Place) {
+fn the_system_item_is_first_and_unique(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -106,7 +106,7 @@ fn the_system_message_stands_first_and_once(place: &Place) {
     assert_eq!(latest(&store, &session, 1), ["\"system\"", "2"]);
     let system = items.latest(9, HistoryView::Full).expect("reads").items[0].id.clone();
     assert_eq!(items.append(std::slice::from_ref(&system), Durability::Process).expect("appended"), [2]);
-    assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"], "though it stands there too");
+    assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"], "although it is in the history too");
     let fork =
         store.sessions().branches(&session).fork(NewFork { at: Some(1), ..NewFork::default() }, Durability::Process);
     let fork = BranchRef::from(&fork.expect("forked").id);
@@ -124,10 +124,10 @@ fn a_large_item_is_kept_as_a_blob(place: &Place) {
     let items = store.sessions().items(&session);
     items.add(&["1", &large, "2"], &PROCESS).expect("added");
     let list = items.latest(9, HistoryView::Full).expect("reads");
-    assert!(list.items.len() == 3 && list.items[1].content == large, "it comes back equal");
+    assert!(list.items.len() == 3 && list.items[1].content == large, "it is returned unchanged");
     items.pop(Durability::Process).expect("popped");
     assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
-    // Another home on the same state does not have the blob, and says so.
+    // Another home on the same state does not have the blob, and reports that.
     items.add(&[&large], &PROCESS).expect("added");
     let elsewhere = Apart::of(place);
     let other = elsewhere.open();
@@ -143,7 +143,7 @@ fn a_broken_item_neither_hides_others_nor_counts(place: &Place) {
     let items = store.sessions().items(&session);
     let numbers: Vec<String> = (0..600).map(|number| number.to_string()).collect();
     items.add(&numbers.iter().map(String::as_str).collect::<Vec<_>>(), &PROCESS).expect("added");
-    // As by hand: not JSON, from 300 to 598.
+    // Changed by hand: not JSON, from 300 to 598.
     let state = place.open();
     let broken = "UPDATE messages SET content = 'x' WHERE CAST(content AS INTEGER) BETWEEN 300 AND 598";
     state.write(Durability::Process, move |tx| tx.execute(broken, params![])).expect("broken");
@@ -153,7 +153,7 @@ fn a_broken_item_neither_hides_others_nor_counts(place: &Place) {
     assert!(list.broken[0].ord == Some(300) && list.broken[0].detail.contains("not JSON"), "{:?}", list.broken[0]);
 }
 
-fn what_cannot_be_meant_is_refused(place: &Place) {
+fn invalid_requests_are_refused(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -163,7 +163,7 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
         let refused = items.add(&["1", bad], &PROCESS).expect_err(bad);
         assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("item 2"), "{refused}");
     }
-    assert_eq!(latest(&store, &session, 9), [""; 0], "nothing of a refused batch is kept");
+    assert_eq!(latest(&store, &session, 9), [""; 0], "nothing of a refused batch is stored");
     items.add(&["1", "2"], &PROCESS).expect("added");
     let fork = |at| {
         store.sessions().branches(&session).fork(NewFork { at: Some(at), ..NewFork::default() }, Durability::Process)
@@ -198,7 +198,7 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
     assert!(matches!(nothing, Error::NotFound(NotFound::Message(_))), "{nothing}");
 }
 
-fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
+fn a_message_keeps_its_embedding_and_ordinal(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -225,11 +225,11 @@ fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
     let items = store.sessions().items(&session);
     items.add(&["1"], &PROCESS).expect("added");
     let append = || items.append(std::slice::from_ref(&id), Durability::Process).expect("appended");
-    assert_eq!((append(), append()), (vec![1], vec![1]), "it stands once");
+    assert_eq!((append(), append()), (vec![1], vec![1]), "it is in the history once");
     assert_eq!(latest(&store, &session, 9), ["1", "\"1\""]);
 }
 
-fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
+fn a_fork_is_logged_and_stays_in_its_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let (here, there) = (session(&store), session(&store));
@@ -247,7 +247,7 @@ fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
     assert!(matches!(refused, Error::Invalid(Invalid::OtherSession { .. })), "{refused}");
 }
 
-fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {
+fn the_threshold_counts_items_that_can_be_summarised(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -274,7 +274,7 @@ fn the_nearest_embeddings_are_found(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let messages = store.sessions().messages();
-    // More than are read at a time, on a spiral: by angle and by distance the order is another.
+    // More than are read at a time, on a spiral: the order by angle differs from the order by distance.
     let at = |number: u16| [f32::from(number).cos() * f32::from(number), f32::from(number).sin() * f32::from(number)];
     for number in 1..=300 {
         let new = NewMessage {
@@ -305,10 +305,10 @@ fn the_nearest_embeddings_are_found(place: &Place) {
     assert!(messages.similar(&[f32::NAN, 1.0], 1, Metric::L2, &SimilarFilter::default()).is_err());
 }
 
-/// What a child is told by its environment.
+/// The environment of a child process.
 const HOME: &str = "DUOLOG_TEST_HOME";
 
-/// Adds batches of three in a process of its own.
+/// Adds batches of three in its own process.
 #[test]
 fn child_adds_batches() {
     let Some(home) = std::env::var_os(HOME) else { return };
@@ -351,15 +351,15 @@ fn eight_processes_add_to_one_branch(place: &Place) {
     assert_eq!(list.items.len(), 240);
     for (at, three) in list.items.chunks(3).enumerate() {
         let ords: Vec<Option<u64>> = three.iter().map(|item| item.ord).collect();
-        assert_eq!(ords, [0, 1, 2].map(|part| Some(at as u64 * 3 + part)), "places are dense");
+        assert_eq!(ords, [0, 1, 2].map(|part| Some(at as u64 * 3 + part)), "ordinals have no gaps");
         let start = three[0].content.strip_suffix("0]").expect("the first of a batch");
-        assert_eq!(three[1].content, format!("{start}1]"), "batches are whole");
+        assert_eq!(three[1].content, format!("{start}1]"), "batches are complete");
         assert_eq!(three[2].content, format!("{start}2]"));
     }
     let mut texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
     texts.sort_unstable();
     texts.dedup();
-    assert_eq!(texts.len(), 240, "nothing is there twice");
+    assert_eq!(texts.len(), 240, "nothing was added twice");
 }
 
 fn many_branches_come_in_pages(place: &Place) {
@@ -372,7 +372,7 @@ fn many_branches_come_in_pages(place: &Place) {
     for at in 0..100 {
         branches.fork(NewFork { at: Some(at % 3), ..NewFork::default() }, Durability::Process).expect("forked");
     }
-    // The rest without a line in the log for each.
+    // The rest are inserted without a log line for each.
     place
         .open()
         .write(Durability::Process, move |tx| {
@@ -405,7 +405,7 @@ fn many_branches_come_in_pages(place: &Place) {
     store.sessions().delete(&session).expect("deleted");
 }
 
-fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
+fn a_lost_item_is_not_removed(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -416,13 +416,13 @@ fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
     std::fs::rename(&blobs, apart.home().state.join("aside")).expect("moved");
     let refused = items.pop(Durability::Process).expect_err("it is lost");
     assert!(matches!(refused, Error::Damaged(Damaged::Item { .. })), "{refused}");
-    assert_eq!(items.latest(9, HistoryView::Full).expect("reads").end, 2, "it stays where it is");
+    assert_eq!(items.latest(9, HistoryView::Full).expect("reads").end, 2, "it is not removed");
     std::fs::remove_dir_all(&blobs).ok();
     std::fs::rename(apart.home().state.join("aside"), &blobs).expect("moved");
     assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
 }
 
-fn items_are_added_with_their_meaning(place: &Place) {
+fn items_are_added_with_embeddings(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -441,7 +441,7 @@ fn items_are_added_with_their_meaning(place: &Place) {
     assert_eq!(latest(&store, &session, 9).len(), 2);
 }
 
-fn conversations_go_and_the_session_stays(place: &Place) {
+fn deleting_conversations_keeps_the_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -465,7 +465,7 @@ fn conversations_go_and_the_session_stays(place: &Place) {
     assert_eq!(store.sessions().delete_context(&SessionId::new(), None).expect_err("none").kind(), ErrorKind::NotFound);
 }
 
-fn a_log_goes_and_the_session_stays(place: &Place) {
+fn deleting_a_log_keeps_the_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);
@@ -482,17 +482,17 @@ fn a_log_goes_and_the_session_stays(place: &Place) {
     let after = store.sessions().figures(&session).expect("told");
     assert_eq!((after.events, after.bytes), (Some(0), Some(0)));
     let verified = store.log(&session).verify(|_, _| {}).expect("verified");
-    assert!(verified.damaged == 0 && verified.places.is_empty(), "nobody lost anything: {verified:?}");
-    // Who appends in this process goes on with the log that begins now; who followed is told.
+    assert!(verified.damaged == 0 && verified.places.is_empty(), "nothing was lost: {verified:?}");
+    // An appender in this process continues with the new log; a follower is notified.
     store.log(&session).append(&super::line("{\"n\":2}"), Durability::Process).expect("appended");
     assert_eq!(lines(&store, &session), ["{\"n\":2}"]);
     assert_eq!(store.sessions().get(&session).expect("there").log_epoch.0, 1);
-    assert_eq!(latest(&store, &session, 9), ["1"], "the conversation stays");
+    assert_eq!(latest(&store, &session, 9), ["1"], "the conversation is kept");
     let reset = (0..9).any(|_| matches!(follower.poll(&mut |_| {}).expect("polls"), Seen::Reset(_)));
-    assert!(reset, "what was seen is gone");
+    assert!(reset, "the delivered lines are gone");
     let found = store.doctor().examine(Depth::Deep, |_| {}).expect("examined");
     assert!(found.checks.iter().all(|check| check.status != Status::Damaged), "{found:?}");
-    // Derived rows are those of the log as it is.
+    // Derived rows match the current log.
     let rows = |store: &Store| store.sessions().figures(&session).expect("told");
     let folded = rows(&store);
     store.state().rebuild(|_| {}).expect("rebuilt");
@@ -515,7 +515,7 @@ fn a_users_session_has_a_name(place: &Place) {
     assert_eq!(once.create(&new).expect("the same").name, first.name);
 }
 
-fn how_a_session_stands_from_the_beginning_is_on_record(place: &Place) {
+fn the_first_status_of_a_session_is_recorded(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let make = |status| store.sessions().create(&NewSession { status, ..NewSession::default() }).expect("made");
@@ -534,7 +534,7 @@ fn how_a_session_stands_from_the_beginning_is_on_record(place: &Place) {
     assert!(store.sessions().status(&make(None).id).transitions(9).expect("reads").is_empty());
 }
 
-/// What forks add to the database: bytes that are written and bytes that are kept.
+/// The bytes that forks add to the database: bytes written and bytes kept.
 fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     const LONG: u64 = 100_000;
     const FORKS: u64 = 100;
@@ -568,8 +568,8 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
         bytes() - before
     };
     let (early, late) = (forks_at(10), forks_at(LONG));
-    // Pages are what a database grows by: a few of them more or less are no difference. One copied history would be
-    // eight million bytes.
+    // A database grows in pages, so a few pages more or less do not count. One copied history would be eight million
+    // bytes.
     let page = 8192;
     assert!(early < FORKS * 4096 && late < FORKS * 4096, "{FORKS} forks add {early} bytes at 10, {late} at {LONG}");
     assert!(early.abs_diff(late) <= 16 * page, "{FORKS} forks add {early} bytes at 10, {late} at {LONG}");
@@ -578,8 +578,8 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     assert_eq!(fork.items, LONG);
 }
 
-/// Messages of a history are found wherever they are in the table: one behind the other, in turns with those of others,
-/// in another order, and among such as are kept in blobs.
+/// The messages of a history are found wherever they are in the table: adjacent, interleaved with others, in another
+/// order, and among messages in blobs.
 fn items_are_found_wherever_their_messages_are(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -599,12 +599,12 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
             others.add(&["\"between\""], &AddOptions::default()).expect("added");
         }
     }
-    // Those of the other session, the last first: further and further before the place where the next would be.
+    // The messages of the other session in reverse: each is further before the expected next row.
     let theirs = others.latest(99, HistoryView::Full).expect("reads").items;
     let ids: Vec<MessageId> = theirs.iter().rev().map(|item| item.id.clone()).collect();
     items.append(&ids, Durability::Process).expect("appended");
     given.extend(theirs.iter().map(|item| item.content.clone()));
-    // In turns for so long that they are no longer looked for one behind the other, and then so again.
+    // Interleaved until the fast path for adjacent rows is given up, and then adjacent again.
     let quick = AddOptions { durability: Durability::Process, ..AddOptions::default() };
     let turns: Vec<String> = (0..400).map(|number| format!("\"turn {number}\"")).collect();
     for turn in &turns {
@@ -624,8 +624,8 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
     }
 }
 
-/// Raw items are the same as the others, in one piece of memory.
-fn raw_items_are_those_that_are_shown(place: &Place) {
+/// Raw items equal the other items, in one buffer.
+fn raw_items_equal_the_shown_items(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = session(&store);

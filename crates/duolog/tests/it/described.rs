@@ -23,12 +23,12 @@ on_both_engines!(
 
 const PROCESS: Durability = Durability::Process;
 
-#[allow(clippy::unnecessary_wraps, reason = "every field that it fills is optional")]
+#[allow(clippy::unnecessary_wraps, reason = "all fields that use it are optional")]
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The ids that a filter shows, page by page; every page but the last is full.
+/// Returns the ids that a filter matches, page by page; every page except for the last is full.
 fn listed(store: &Store, filter: &SessionFilter) -> Vec<String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
@@ -112,7 +112,7 @@ fn a_session_is_described_after_it_was_made(place: &Place) {
     let told = lines(&store, &session);
     assert!(told.len() == 1 && told[0].contains("\"duolog.described\"") && told[0].contains("review"), "{told:?}");
     store.sessions().set(&session, &change, PROCESS).expect("the same");
-    assert_eq!(lines(&store, &session).len(), 1, "nothing changed, and nothing is told");
+    assert_eq!(lines(&store, &session).len(), 1, "nothing changed, so there is no line");
     let cleared = SessionChange { playbook_name: text(""), ..SessionChange::default() };
     let cleared = store.sessions().set(&session, &cleared, PROCESS).expect("cleared");
     assert_eq!((cleared.playbook_name, cleared.agent_name), (None, text("coder")));
@@ -214,5 +214,5 @@ fn all_sessions_of_a_user_are_deleted(place: &Place) {
     assert_eq!(listed(&store, &SessionFilter { user_id: text("bob"), ..SessionFilter::default() }).len(), 1);
     store.sessions().delete_all(None, |one| gone.push(one.bytes)).expect("deleted");
     assert_eq!((gone.len(), store.sessions().count(None).expect("counts")), (3, 0));
-    assert_eq!(elsewhere.sessions().count(None).expect("counts"), 1, "another home's are its own");
+    assert_eq!(elsewhere.sessions().count(None).expect("counts"), 1, "sessions of another home do not count");
 }

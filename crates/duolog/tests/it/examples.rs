@@ -1,9 +1,9 @@
-//! The programs in `examples/`, run as a newcomer runs them. Cargo builds them with the tests.
+//! Runs the programs in `examples/`. Cargo builds them with the tests.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs an example and returns what it printed.
+/// Runs an example and returns its output.
 fn run(name: &str) -> Vec<String> {
     // This test is target/PROFILE/deps/it-HASH.
     let deps = std::env::current_exe().expect("a path").parent().map(PathBuf::from).expect("a directory");
@@ -77,7 +77,7 @@ fn search_finds_words_and_prefixes() {
 }
 
 #[test]
-fn usage_names_what_has_no_price() {
+fn usage_lists_models_without_a_price() {
     let told = run("usage");
     assert_eq!(told[0], "2026-01-03: 1000 in, 200 out");
     assert_eq!(told.len(), 5, "{told:?}");

@@ -16,7 +16,7 @@ on_both_engines!(
     a_given_id_never_changes_a_message,
     a_recipient_is_resolved_once,
     a_topic_and_a_session_of_one_name_are_two_inboxes,
-    a_deleted_session_takes_its_mail_along,
+    deleting_a_session_deletes_its_inbox,
     an_inbox_is_read_page_by_page,
     a_status_changes_by_its_rules,
     a_session_is_run_by_a_process
@@ -55,7 +55,7 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
         received.messages.into_iter().map(|one| (one.ord, one.content.expect("readable"))).collect::<Vec<_>>()
     };
     assert_eq!(read("r", 9), [(0, "1".to_owned()), (1, "2".to_owned())]);
-    assert_eq!(read("r", 1), [(0, "1".to_owned())], "nothing is taken note of by reading");
+    assert_eq!(read("r", 1), [(0, "1".to_owned())], "reading acknowledges nothing");
     let acknowledged = exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
     assert_eq!(acknowledged, Acknowledged { from: 0, to: 1 });
     assert_eq!(exchange.covered(&inbox, acknowledged).expect("read").messages.len(), 1);
@@ -70,13 +70,13 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     assert_eq!(exchange.inbox(&news, "r", None, 9).expect("reads").messages.len(), 1);
     let nobody = Outgoing { message: saying("1"), to: Recipient::Topic(String::new()), from: None };
     assert_eq!(exchange.send(&nobody, Durability::Process).expect_err("nobody").kind(), ErrorKind::Invalid);
-    // What the sender takes away, or takes with it, stays with whom it was sent to.
+    // Messages stay with the recipient when the sender removes its items or is deleted.
     store.sessions().items(&session).clear(Durability::Process).expect("cleared");
     store.sessions().delete(&session).expect("deleted");
     assert_eq!(read("other", 9).len(), 2);
 }
 
-/// What is stored under an id stays, with its embedding; a repetition is no change, and anything else is a conflict.
+/// A stored message keeps its content and embedding; a repetition changes nothing, and other content is a conflict.
 fn a_given_id_never_changes_a_message(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -116,7 +116,7 @@ fn a_given_id_never_changes_a_message(place: &Place) {
     assert_eq!(exchange.inbox(&other, "r", None, 9).expect("reads").messages, [], "nothing was sent");
 }
 
-/// Neither sees, nor acknowledges, what was sent to the other.
+/// Neither sees nor acknowledges messages to the other.
 fn a_topic_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -138,11 +138,11 @@ fn a_topic_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
     assert_eq!((read(&session).len(), read(&topic).len()), (1, 0));
     store.sessions().delete(&id).expect("deleted");
     let other = exchange.inbox(&of(&topic), "other", None, 9).expect("reads");
-    assert_eq!(other.messages.len(), 1, "a topic is no session's");
+    assert_eq!(other.messages.len(), 1, "a topic belongs to no session");
 }
 
-/// A new session of the same id has no mail, and no message stays that nothing names.
-fn a_deleted_session_takes_its_mail_along(place: &Place) {
+/// A new session with the same id has an empty inbox, and messages without references are deleted.
+fn deleting_a_session_deletes_its_inbox(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let (sessions, id) = (store.sessions(), duolog::SessionId::parse("X2").expect("an id"));
@@ -168,19 +168,19 @@ fn a_deleted_session_takes_its_mail_along(place: &Place) {
         assert_eq!(exchange.inbox(&inbox, reader, None, 9).expect("reads").messages, [], "{reader}");
     }
     send(text("X2"), "to-the-next");
-    assert_eq!(exchange.inbox(&inbox, "r", None, 9).expect("reads").messages.len(), 1, "no cursor stayed");
+    assert_eq!(exchange.inbox(&inbox, "r", None, 9).expect("reads").messages.len(), 1, "no reader's cursor is left");
     let messages = sessions.messages();
     for id in &mail {
-        messages.get(id).expect("the sender's history still names it");
+        messages.get(id).expect("the sender's history still has it");
     }
     sessions.delete(&sender).expect("deleted");
     for id in &mail {
-        assert_eq!(messages.get(id).expect_err("nothing names it").kind(), ErrorKind::NotFound);
+        assert_eq!(messages.get(id).expect_err("nothing refers to it").kind(), ErrorKind::NotFound);
     }
-    messages.get(&kept).expect("the topic names it");
+    messages.get(&kept).expect("the topic has it");
 }
 
-/// A page says where the next one begins, and only if there is one.
+/// A page has the start of the next one, if there is one.
 fn an_inbox_is_read_page_by_page(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -202,7 +202,7 @@ fn an_inbox_is_read_page_by_page(place: &Place) {
     assert_eq!(exchange.inbox(&inbox, "r", Some(u64::MAX), 4).expect("reads").messages, []);
 }
 
-/// Mail is found by whatever names its recipient, before and after a rename.
+/// An inbox is found by any reference to its recipient, before and after a rename.
 fn a_recipient_is_resolved_once(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -228,14 +228,14 @@ fn a_recipient_is_resolved_once(place: &Place) {
         send(&to, content).expect("sent");
     }
     send(&text(branch.id.as_str()), "4").expect("sent");
-    send(&Recipient::Topic("demo".to_owned()), "5").expect("a topic is no session");
+    send(&Recipient::Topic("demo".to_owned()), "5").expect("a topic is not a session");
     assert_eq!(read(&text("demo")), ["1", "2"]);
-    assert_eq!(read(&text(&demo.as_str()[..30])), ["1", "2"], "the beginning of an id is enough to read");
+    assert_eq!(read(&text(&demo.as_str()[..30])), ["1", "2"], "a prefix of an id is enough to read");
     assert_eq!((read(&of_user), read(&text(plan.as_str()))), (vec!["3".to_owned()], vec!["3".to_owned()]));
     assert_eq!(read(&text(branch.id.as_str())), ["4"]);
     assert_eq!(read(&Recipient::Topic("demo".to_owned())), ["5"]);
     sessions.rename(&demo, "renamed").expect("renamed");
-    assert_eq!(read(&text("renamed")), ["1", "2"], "mail stays with whom it was sent to");
+    assert_eq!(read(&text("renamed")), ["1", "2"], "the inbox stays with its session");
     let other = sessions.open_thread("demo").expect("made").id;
     assert_eq!(read(&text("demo")), Vec::<String>::new(), "another session has its own");
     send(&text("demo"), "6").expect("sent");

@@ -9,9 +9,9 @@ use duolog_testkit::on_both_engines;
 
 use super::Apart;
 
-on_both_engines!(a_lionagi_session_is_given_back_as_its_readers_show_it, skillet_items_come_in_their_order);
+on_both_engines!(a_lionagi_session_is_imported_as_its_readers_show_it, skillet_items_come_in_their_order);
 
-/// A message that says its own id.
+/// A message whose content is its own id.
 fn says(id: &str, role: &str) -> (String, MessageSource) {
     let content = Some(format!("{{\"text\": \"{id}\"}}"));
     (id.to_owned(), MessageSource { created_at: 1.5, role: role.to_owned(), content, ..MessageSource::default() })
@@ -21,8 +21,8 @@ fn ids(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// Three branches, each forked from the one before, a pointer to a message that no progression names, and an id that has
-/// no row.
+/// Three branches, each forked from the one before, a reference to a message in no progression, and an id without a
+/// row.
 fn forked() -> Source {
     let branch = |id: &str, collection: &str, metadata: Option<&str>| BranchSource {
         id: id.to_owned(),
@@ -72,12 +72,12 @@ fn history(store: &Store, session: &SessionId, branch: &str) -> Vec<String> {
     items.latest(99, HistoryView::Full).expect("reads").items.into_iter().map(|item| item.id.to_string()).collect()
 }
 
-fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
+fn a_lionagi_session_is_imported_as_its_readers_show_it(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mapped = lionagi::map(forked()).expect("mapped");
-    assert!(mapped.left_out.iter().any(|one| one.contains("branch other does not begin as main does")));
-    assert_eq!(mapped.items.len(), 3 + 1 + 1 + 2, "what is shared is not copied");
+    assert!(mapped.left_out.iter().any(|one| one.contains("branch other does not begin like its parent main")));
+    assert_eq!(mapped.items.len(), 3 + 1 + 1 + 2, "shared items are not copied");
     let imported = store.sessions().import(Cursor::new(mapped.document().expect("written"))).expect("imported");
     assert_eq!(imported.held, Exported { branches: 4, messages: 6, ..Exported::default() });
     let session = imported.session;
@@ -88,7 +88,7 @@ fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
     assert_eq!(history(&store, &session.id, "other"), ["system", "c", "a"]);
     let branches = store.sessions().branches(&session.id);
     let deep = branches.get(&BranchRef::Text("deep".to_owned())).expect("looks").expect("there");
-    // Two of the three that it sees are there.
+    // Two of the three shared items have a row.
     assert!(deep.forked.is_some_and(|forked| forked.parent.as_str() == "side" && forked.at == 2));
     assert!(branches.get(&BranchRef::Default).expect("looks").is_some_and(|main| main.id.as_str() == "main"));
     let message = store.sessions().messages().get(&MessageId::parse("a").expect("an id")).expect("there");
@@ -135,12 +135,12 @@ fn skillet_items_come_in_their_order(place: &Place) {
     let texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
     assert_eq!(texts, ["{\"type\":\"compaction\"}", " {\"role\":\"user\"} ", "{\"role\":\"assistant\"}"]);
     assert_eq!((session.created_at.as_micros(), session.updated_at.as_micros()), (1_000_000, 2_000_000));
-    // Ids follow from what is mapped: a second time it is there already, and nothing is doubled.
+    // Ids are derived from the source: a second import is a conflict, and nothing is duplicated.
     assert_eq!(read(&store, &mut left_out).expect_err("there").kind(), ErrorKind::Conflict);
     assert!(std::fs::read(&path).expect("reads") == before);
     let beside = std::fs::read_dir(apart.directory.path()).expect("lists").flatten();
     assert!(beside.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().contains("sqlite-")));
-    // What is in a write-ahead log and not in the file yet is found all the same.
+    // Rows that are only in a write-ahead log are read too.
     let database = rusqlite::Connection::open(&path).expect("opens");
     database.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0").expect("set");
     database.execute(insert, ("eve", "late", 3000, "3")).expect("added");

@@ -60,13 +60,13 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     let answered = store.approvals().approve(&asked.id, &seen).expect("approved");
     assert_eq!((answered.run.status, answered.approval.status), (RunStatus::Running, ApprovalStatus::Approved));
     let again = store.approvals().reject(&asked.id, &from("bob", None)).expect_err("once");
-    assert_eq!(again.to_string(), format!("gate {} is approved already, by ada", asked.id));
-    // The answer is told to every claim until one takes note of it.
+    assert_eq!(again.to_string(), format!("gate {} is already approved, by ada", asked.id));
+    // Every claim gets the answer until one acknowledges it.
     let claim = store.runs().open(&id).claim("w2", None).expect("claimed");
     assert_eq!(claim.unconsumed, std::slice::from_ref(&asked.id));
     timed.pass(61);
     let recovered = store.runs().recover("w3").expect("recovers").resumed;
-    assert_eq!(recovered[0].unconsumed, std::slice::from_ref(&asked.id), "w2 died before it did");
+    assert_eq!(recovered[0].unconsumed, std::slice::from_ref(&asked.id), "w2 died before it acknowledged it");
     let stale = store.runs().open(&id).under(claim.fence).acknowledge(&asked.id).expect_err("overtaken");
     assert_eq!(stale.kind(), ErrorKind::Stale);
     let mine = store.runs().open(&id).under(recovered[0].fence);
@@ -135,7 +135,7 @@ fn a_reply_loop_keeps_questions_and_answers_by_pointer(place: &Place) {
     };
     let refused = store.runs().open(&id).under(fence).pause_at(&bad).expect_err("no such execution");
     assert_eq!(refused.kind(), ErrorKind::NotFound);
-    assert_eq!(status(&store, &id), RunStatus::Running, "nothing of it is left");
+    assert_eq!(status(&store, &id), RunStatus::Running, "nothing was changed");
     assert_eq!(store.runs().get(&id).expect("there").phase_history.len(), 3);
 }
 
@@ -146,7 +146,7 @@ fn an_answer_that_cannot_be_one_is_refused(place: &Place) {
     let yes = ask(&store, &one, &NewGate { content_hash: Some("abc".to_owned()), ..yes_or_no("g") });
     let reply = ask(&store, &two, &NewGate::new(ApprovalKind::Reply, "g", "which color?"));
     let approvals = store.approvals();
-    let kind = approvals.reply(&yes.id, &from("ada", Some("blue"))).expect_err("a yes or a no");
+    let kind = approvals.reply(&yes.id, &from("ada", Some("blue"))).expect_err("it takes an approval or a rejection");
     assert!(matches!(kind, Error::Invalid(Invalid::GateKind { .. })) && kind.kind() == ErrorKind::Invalid, "{kind}");
     assert!(matches!(approvals.approve(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));
     assert!(matches!(approvals.reject(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));
@@ -194,7 +194,7 @@ fn an_overdue_gate_fails_its_run(place: &Place) {
     let second = ask(&store, &two, &NewGate { expires: until(100).map(Expiry::At), ..yes_or_no("g") });
     assert!(store.runs().expire().expect("looks").gates.is_empty());
     timed.pass(101);
-    // Who comes too late is told, and the run does not wait any longer.
+    // A late answer is refused, and the run does not wait any longer.
     let late = store.approvals().approve(&first.id, &from("ada", None)).expect_err("too late");
     assert!(matches!(late, Error::Stale(Stale::GateExpired { .. })) && late.kind() == ErrorKind::Stale, "{late}");
     assert_eq!(status(&store, &one), RunStatus::Failed);
@@ -219,7 +219,7 @@ fn a_gate_goes_with_its_run(place: &Place) {
     let late = store.approvals().approve(&asked.id, &from("bob", None)).expect_err("it is over");
     assert!(matches!(late, Error::Conflict(Conflict::GateResolved { status: ApprovalStatus::Expired, .. })), "{late}");
     store.runs().open(&id).retry(duolog::runs::Admission::IfFree, &by("ada")).expect("again");
-    // Paused by hand, without a gate, it is resumed by hand.
+    // A run that was paused by hand, without a gate, is resumed by hand.
     store.runs().open(&id).pause(&Attribution::default()).expect("paused");
     assert!(store.runs().open(&id).resume(&Attribution::default()).expect("resumed").changed);
     ask(&store, &id, &yes_or_no("g"));

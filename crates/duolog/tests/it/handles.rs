@@ -12,13 +12,13 @@ use super::{Apart, line, lines};
 on_both_engines!(
     a_handle_keeps_its_store_open_and_the_last_one_closes_it,
     after_close_every_other_handle_is_refused,
-    closing_twice_is_no_error,
+    closing_twice_is_not_an_error,
     a_request_is_seen_by_its_handle_alone,
     a_request_makes_one_change_and_may_be_tried_again,
     threads_that_ask_the_same_get_one_answer
 );
 
-/// It compiles, and that is the test.
+/// The test is that this compiles.
 #[test]
 fn handles_are_owned_and_shared_by_threads() {
     fn shared<T: Clone + Send + Sync + 'static>() {}
@@ -43,7 +43,7 @@ fn handles_are_owned_and_shared_by_threads() {
     shared::<duolog::state::State>();
     shared::<duolog::usage::Usage>();
     shared::<duolog::workflows::Workflows>();
-    // These stand at a place of their own, which no two can share.
+    // These have their own position, so they cannot be cloned.
     owned::<Follow>();
     owned::<Recording>();
     owned::<Replay>();
@@ -55,7 +55,7 @@ fn operation(text: &str) -> OperationId {
     OperationId::parse(text).expect("an operation id")
 }
 
-/// How many processes hold the home open for writing.
+/// The number of processes that have the home open for writing.
 fn processes(apart: &Apart) -> usize {
     std::fs::read_dir(apart.home().state.join("processes")).map_or(0, Iterator::count)
 }
@@ -99,7 +99,7 @@ fn after_close_every_other_handle_is_refused(place: &Place) {
         follow.poll(&mut |_| {}).err(),
         recording.event(b"{\"n\":3}").and_then(|_| recording.flush()).err(),
         counted.prune().err(),
-        clone.stream(Start::All, ReplayDetail::Every).err(),
+        clone.stream(Start::All, ReplayDetail::All).err(),
         clone.sessions().open_thread("t").err(),
         clone.sessions().get(&session).err(),
         clone.runs().start(&new).err(),
@@ -118,7 +118,7 @@ fn after_close_every_other_handle_is_refused(place: &Place) {
     assert!(store.runs().find_active("build", "t").expect("reads").is_none());
 }
 
-fn closing_twice_is_no_error(place: &Place) {
+fn closing_twice_is_not_an_error(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let other = store.clone();
@@ -132,13 +132,13 @@ fn a_request_is_seen_by_its_handle_alone(place: &Place) {
     let disable = |store: &Store, name: &str| store.workflows().disable(name, None).expect("answered");
     let once = || store.once("disable", &operation("one"), &"a").expect("a handle");
     let pending = once();
-    // Another thread with a clone of the store changes something in between: that is no part of the request.
+    // Another thread with a clone of the store makes a change in between, which is not part of the request.
     let clone = store.clone();
     assert!(std::thread::spawn(move || clone.workflows().disable("b", None).expect("done")).join().expect("no panic"));
     assert!(disable(&pending, "a"));
-    // The request has its own answer, and what the thread did has none.
-    assert!(disable(&once(), "a"), "the answer it got");
-    assert!(!disable(&store, "b"), "done before, and not asked under an id");
+    // The request has its recorded result; the change of the thread has none.
+    assert!(disable(&once(), "a"), "the recorded result");
+    assert!(!disable(&store, "b"), "done before, without an operation id");
     assert!(!disable(&store, "a"));
     let other = store.once("disable", &operation("one"), &"c").expect("a handle");
     assert_eq!(other.workflows().disable("c", None).expect_err("another request").kind(), ErrorKind::Conflict);
@@ -156,7 +156,7 @@ fn a_request_makes_one_change_and_may_be_tried_again(place: &Place) {
     let refused = once.runs().start(&NewRun::new("build", TriggerType::Cli, "u")).expect_err("a second change");
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     assert!(store.runs().find_active("build", "u").expect("reads").is_none());
-    once.runs().get(&started.run.id).expect("reading is free");
+    once.runs().get(&started.run.id).expect("reads are not limited");
     let again = store.once("start", &operation("o"), &"t").expect("a handle");
     assert_eq!(again.runs().start(&new).expect("answered").run.id, started.run.id);
 }
@@ -175,7 +175,7 @@ fn threads_that_ask_the_same_get_one_answer(place: &Place) {
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
 
-/// A follower lives in a thread that knows nothing of the scope that made it.
+/// A follower runs in a thread that outlives the scope that created it.
 #[test]
 fn a_follower_lives_in_a_thread_of_its_own() {
     let directory = tempfile::tempdir().expect("a directory");

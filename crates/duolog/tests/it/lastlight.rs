@@ -20,21 +20,21 @@ use rusqlite::Connection;
 use super::runs::Timed;
 
 on_both_engines!(
-    a_run_comes_with_all_that_it_has,
-    a_run_goes_on_here_where_it_stopped_there,
-    asked_again_nothing_is_doubled,
-    what_changed_since_is_not_taken_again,
-    a_run_is_taken_whole_or_not_at_all,
-    what_waits_waits_here_in_its_order,
-    chats_come_with_what_was_said,
-    hostile_rows_are_told_and_the_others_taken,
-    older_versions_have_less,
-    what_a_crash_left_beside_the_file_is_read,
-    many_rows_come_in_pieces,
-    two_who_import_at_once_take_it_once
+    a_run_is_imported_with_all_of_its_parts,
+    an_imported_run_continues,
+    a_repeated_import_duplicates_nothing,
+    changed_rows_are_not_imported_again,
+    the_import_of_a_run_is_atomic,
+    queued_runs_keep_their_order,
+    chats_are_imported_with_their_messages,
+    hostile_rows_are_noted_and_the_others_imported,
+    older_versions_lack_tables_and_columns,
+    a_journal_that_a_crash_left_is_read,
+    many_rows_are_read_in_pieces,
+    concurrent_imports_import_once
 );
 
-/// The tables as the first versions made them.
+/// The tables of the first versions.
 const TABLES: &str = "
     CREATE TABLE executions (id TEXT PRIMARY KEY, trigger_type TEXT NOT NULL, trigger_id TEXT NOT NULL,
         skill TEXT NOT NULL,
@@ -160,7 +160,7 @@ fn tells(report: &ImportReport, unit: &str, words: &str) {
 
 const ALL: Counts = Counts { runs: 3, executions: 5, approvals: 3, schedules: 1, workflows: 1, chats: 1, messages: 2 };
 
-fn a_run_comes_with_all_that_it_has(place: &Place) {
+fn a_run_is_imported_with_all_of_its_parts(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     let mut seen = Vec::new();
@@ -183,17 +183,13 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!(
         (failed.error.as_deref(), failed.restart_cap),
         (Some("no way"), 4),
-        "taken over more often than may be here"
+        "the takeovers of the source are kept"
     );
     let summary = failed.summary;
-    assert_eq!(
-        (summary.owner.as_deref(), summary.repo.as_deref()),
-        (Some("ada"), Some("engine")),
-        "as the trigger has it"
-    );
-    assert_eq!((summary.trigger_type, summary.status), (TriggerType::Cron, RunStatus::Failed), "as its executions say");
+    assert_eq!((summary.owner.as_deref(), summary.repo.as_deref()), (Some("ada"), Some("engine")), "from the trigger");
+    assert_eq!((summary.trigger_type, summary.status), (TriggerType::Cron, RunStatus::Failed), "from its executions");
     assert_eq!((summary.cost.map(|cost| cost.to_string()).as_deref(), summary.tokens), (Some("0.3"), Some(116)));
-    assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "what nobody said is not zero");
+    assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "an unknown cost is not zero");
     let plans = store.runs().executions().get(&ExecutionId::parse("plans").expect("an id")).expect("there");
     assert_eq!(plans.session_id.as_ref().map(duolog::SessionId::as_str), Some("agent-1"));
     assert_eq!((plans.error(), plans.outcome()), (Some("boom"), ExecutionOutcome::Failed));
@@ -201,7 +197,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
         store.runs().executions().output(&plans.id).expect("read").map(|said| said.text).as_deref(),
         Some("said")
     );
-    // Gates: what was answered and led on is taken note of; what is asked knows its loop.
+    // Gates: an answer after which the run continued is acknowledged; a pending gate has its loop.
     let filter = ApprovalFilter { status: None, run: Some(run("paused")) };
     let gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
     assert_eq!(gates[0].status, ApprovalStatus::Answered);
@@ -220,7 +216,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!((day.cost.to_string().as_str(), day.input_tokens, day.output_tokens), ("0.35", 17, 7));
     assert!(!store.workflows().is_enabled("explore").expect("asked"));
     assert_eq!(store.schedules().list(store_now(&theirs)).expect("listed").elsewhere, ["nightly"]);
-    // What ran there is taken up here, once.
+    // A run that was running in the source is recovered here once.
     let recovered = store.runs().recover("w").expect("recovered");
     assert_eq!(recovered.resumed.len(), 1);
     assert_eq!((recovered.resumed[0].run.id.as_str(), recovered.resumed[0].closed.len()), ("running", 1));
@@ -231,11 +227,11 @@ fn store_now(theirs: &Theirs) -> Timestamp {
     theirs.timed.clock.now()
 }
 
-fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
+fn an_imported_run_continues(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
-    // The loop is answered here, and what it did there is not done again.
+    // The loop is answered here, and its finished phases do not run again.
     let gate = ApprovalId::parse("gate-2").expect("an id");
     let answer = Answer { by: Some("ada".to_owned()), response: Some("so".to_owned()), ..Answer::default() };
     assert_eq!(store.approvals().reply(&gate, &answer).expect("answered").run.status, RunStatus::Running);
@@ -247,12 +243,12 @@ fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
     let Begun::Started(next) = paused.begin("ask_iter_3", None).expect("begun") else { panic!("not begun") };
     paused.end(&next.id, &Finish { success: true, ..Finish::default() }).expect("ended");
     paused.finish(&End::Succeeded, None).expect("finished");
-    // What failed there is had run again, with its takeovers behind it.
+    // A run that failed in the source is retried, and its count of takeovers starts again.
     let again = store.runs().open(&run("failed")).retry(Admission::IfFree, &Attribution::default()).expect("again");
     assert_eq!((again.run.status, again.run.restart_count, again.run.retry_count), (RunStatus::Running, 0, 1));
 }
 
-fn asked_again_nothing_is_doubled(place: &Place) {
+fn a_repeated_import_duplicates_nothing(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let before = std::fs::read(theirs.path()).expect("reads");
     let store = theirs.timed.open();
@@ -264,10 +260,10 @@ fn asked_again_nothing_is_doubled(place: &Place) {
     assert_eq!(told(&again), Vec::<String>::new());
     assert!(
         files(theirs.folder.path()) == [(theirs.path(), before)],
-        "nothing of theirs is changed, nor anything made"
+        "the source is not changed, and no file is created"
     );
     assert_eq!(store.runs().rollups(&query).expect("summed"), days);
-    // What comes later is added to what stands.
+    // Rows that are added later are imported.
     theirs.change(&[
         "INSERT INTO workflow_runs (id, workflow_name, trigger_id, current_phase, status, started_at, updated_at, \
                      finished_at) VALUES ('later', 'build', 'x', 'p', 'succeeded', '2026-05-27T08:00:00.000Z', \
@@ -277,11 +273,11 @@ fn asked_again_nothing_is_doubled(place: &Place) {
     assert_eq!((more.imported, more.unchanged), (Counts { runs: 1, ..Counts::default() }, ALL));
 }
 
-fn what_changed_since_is_not_taken_again(place: &Place) {
+fn changed_rows_are_not_imported_again(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
     theirs.import(&store);
-    // Here one went on, there one did.
+    // One run is changed here, and other rows in the source.
     store.runs().open(&run("running")).cancel(&Attribution::default()).expect("cancelled");
     theirs.change(&[
         "UPDATE executions SET error = 'another' WHERE id = 'turn'",
@@ -293,18 +289,18 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     let again = theirs.import(&store);
     assert_eq!(again.imported, Counts::default());
     for unit in ["run running", "run failed", "execution turn", "schedule nightly", "workflow explore", "chat talk"] {
-        tells(&again, unit, "is here already, and is not the same");
+        tells(&again, unit, "already exists with other content");
     }
     assert_eq!(again.unchanged, Counts { runs: 1, executions: 1, approvals: 2, ..Counts::default() });
     let chat = ChatId::parse("talk").expect("an id");
-    assert_eq!(store.chats().get(&chat).expect("there").message_count, 2, "what stands is as it was");
+    assert_eq!(store.chats().get(&chat).expect("there").message_count, 2, "the existing rows are unchanged");
     assert_eq!(store.runs().summary(&run("running")).expect("there").status, RunStatus::Cancelled);
 }
 
-fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
+fn the_import_of_a_run_is_atomic(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let store = theirs.timed.open();
-    // An active run of the same workflow and trigger is here, and so is an execution of the same id.
+    // An active run of the same workflow and trigger exists here, and so does an execution with the same id.
     let here = super::runs::start(&store, "build", "ada/engine#2").run.id;
     let chat = NewExecution {
         id: None,
@@ -320,21 +316,21 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     let taken = store.runs().executions().start(&chat).expect("started").id;
     theirs.change(&[&format!("UPDATE executions SET id = '{taken}' WHERE id = 'plans-again'")]);
     let report = theirs.import(&store);
-    tells(&report, "run running", &format!("run {here}, of the same workflow and trigger, is active here"));
-    tells(&report, &format!("execution {taken}"), "is here already");
+    tells(&report, "run running", &format!("run {here} of the same workflow and trigger is active"));
+    tells(&report, &format!("execution {taken}"), "already exists");
     assert_eq!(report.errors.count(), 2);
     assert_eq!((report.imported.runs, report.imported.executions, report.imported.approvals), (1, 2, 2));
     for id in ["running", "failed"] {
         assert_eq!(store.runs().get(&run(id)).expect_err("not there").kind(), ErrorKind::NotFound);
     }
-    // Nothing of it stays: neither the execution before the one that was in the way, nor what it cost.
+    // Nothing of the run is imported: neither the executions before the conflict nor their cost.
     let plans = ExecutionId::parse("plans").expect("an id");
     assert_eq!(store.runs().executions().get(&plans).expect_err("not there").kind(), ErrorKind::NotFound);
     let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: Some("build".to_owned()) };
     assert_eq!(store.runs().rollups(&query).expect("summed").iter().map(|day| day.started).sum::<u64>(), 0);
 }
 
-fn what_waits_waits_here_in_its_order(place: &Place) {
+fn queued_runs_keep_their_order(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let insert = |id: &str, at: &str| {
         format!(
@@ -342,7 +338,7 @@ fn what_waits_waits_here_in_its_order(place: &Place) {
              VALUES ('{id}', 'build', '{id}', '', 'queued', '{at}', '{at}')"
         )
     };
-    // Not in the order in which they were added: one was put back.
+    // Not in the order of insertion: one was requeued.
     let rows = [
         insert("third", "2026-01-01T00:00:03.000Z"),
         insert("first", "2026-01-01T00:00:01.000Z"),
@@ -354,10 +350,10 @@ fn what_waits_waits_here_in_its_order(place: &Place) {
     assert_eq!(theirs.import(&store).unchanged.runs, 3);
     let admitted = store.runs().admit(None, 2).expect("admitted");
     let ids: Vec<&str> = admitted.admitted.iter().map(|(run, _)| run.id.as_str()).collect();
-    assert_eq!((ids, admitted.expired.len()), (vec!["first", "second"], 0), "they wait from now on");
+    assert_eq!((ids, admitted.expired.len()), (vec!["first", "second"], 0), "their wait starts now");
 }
 
-fn chats_come_with_what_was_said(place: &Place) {
+fn chats_are_imported_with_their_messages(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let chats =
         [("old", "NULL", 1, "01"), ("new", "NULL", 1, "02"), ("other", "'9.9'", 1, "01"), ("ended", "NULL", 0, "03")];
@@ -367,7 +363,7 @@ fn chats_come_with_what_was_said(place: &Place) {
              '2026-05-01T00:00:00.000Z', '2026-05-{last}T00:00:00.000Z', 99, {active});"
         )
     });
-    // More than a page; ten at the same instant, and one that came twice.
+    // More than a page; ten have the same timestamp, and one is there twice.
     let messages = (0..450).map(|number| {
         let (id, second) = (if number == 440 { 3 } else { number }, number / 10);
         format!(
@@ -380,7 +376,7 @@ fn chats_come_with_what_was_said(place: &Place) {
     let store = theirs.timed.open();
     let report = theirs.import(&store);
     assert_eq!((report.imported.chats, report.imported.messages, report.errors.count()), (4, 449, 0));
-    tells(&report, "chat old", "so is a later one at its place");
+    tells(&report, "chat old", "so is a later chat of its conversation");
     tells(&report, "chat new", "message m3 was delivered again");
     let chat = |id: &str| store.chats().get(&ChatId::parse(id).expect("an id")).expect("there");
     assert_eq!(["old", "new", "other", "ended"].map(|id| chat(id).active), [false, true, true, false]);
@@ -391,10 +387,10 @@ fn chats_come_with_what_was_said(place: &Place) {
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged.messages, again.errors.count()), (Counts::default(), 449, 0));
     theirs.change(&["DELETE FROM messaging_messages WHERE platform_message_id = 'm200'"]);
-    tells(&theirs.import(&store), "chat new", "is not the same");
+    tells(&theirs.import(&store), "chat new", "with other content");
 }
 
-/// What no version writes, and what a row here cannot take.
+/// Values that no version writes, and values that do not fit their columns.
 const HOSTILE: &str = r#"
     INSERT INTO workflow_runs (id, workflow_name, trigger_id, current_phase, phase_history, status, context, started_at,
         updated_at, finished_at, node_statuses, scratch, restart_count, issue_number) VALUES
@@ -464,7 +460,7 @@ const HOSTILE: &str = r#"
         ('d', 'user', 'a' || char(0) || 'b', 'never'), ('e', 'user', 'x', '2026-05-26T11:00:00.000Z');
 "#;
 
-fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
+fn hostile_rows_are_noted_and_the_others_imported(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS, HOSTILE]);
     let huge = |column: &str, table: &str, id: &str, text: &str| {
         let database = Connection::open(theirs.path()).expect("opens");
@@ -482,7 +478,7 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     let mut seen = Progress::default();
     let report =
         lastlight::import(&store, &theirs.path(), Durability::Process, |so_far| seen = *so_far).expect("taken");
-    assert_eq!(seen.done, seen.all, "every row was looked at");
+    assert_eq!(seen.done, seen.all, "every row was processed");
     for (unit, words) in [
         ("run bad json", "printable ASCII"),
         ("run bad-json", "phase_history is not an object"),
@@ -497,11 +493,11 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
         ("run a:colon", "colon"),
         ("run numbers", "started_at"),
         ("run bytes", "workflow_name is bytes"),
-        ("run ended", "does not say when it ended"),
+        ("run ended", "has no end time"),
         ("run ended", "current_phase is 1024 bytes, and is cut to 128"),
         ("run ended", "scratch.big is 131074 bytes"),
         ("run ended", "context is 2097154 bytes"),
-        ("run twice-2", "is active here"),
+        ("run twice-2", "is active"),
         ("run twice", "phase_history is left out: it nests too deep"),
         ("execution negative", "cost_usd is -0.5"),
         ("execution negative", "turns is -1"),
@@ -509,34 +505,34 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
         ("execution negative", "session_id is left out"),
         ("execution negative", "error is 1048576 bytes, and is cut to 16384"),
         ("execution infinite", "cost_usd is inf"),
-        ("execution infinite", "turns is a number instead of a whole number"),
+        ("execution infinite", "turns is a number instead of an integer"),
         ("execution nan", "\"smoke\" is not a trigger type"),
         ("execution nan", "cost_usd is text"),
         ("execution nan", "success is neither 0 nor 1"),
-        ("execution nan", "taken as failed"),
+        ("execution nan", "imported as failed"),
         ("execution in-flight", "its run was cancelled"),
-        ("execution no-end", "does not say when it ended"),
+        ("execution no-end", "has no end time"),
         ("execution no-end", "cost_usd is 1000000"),
-        ("execution no-skill", "names no workflow"),
-        ("execution flight-1", "another of its phase began later"),
-        ("execution dangling", "names run nowhere, which is not there"),
+        ("execution no-skill", "has no workflow"),
+        ("execution flight-1", "another execution of its phase started later"),
+        ("execution dangling", "refers to run nowhere, which does not exist"),
         ("execution no-time", "started_at is \"yesterday\""),
         ("gate over", "its run has ended"),
         ("gate over", "cut to 16384"),
-        ("gate no", "a gate of its kind cannot be"),
+        ("gate no", "not valid for its kind"),
         ("gate odd", "\"maybe\" is not a approval status"),
         ("gate early", "waits at a later gate"),
-        ("table workflow_approvals", "1 gates name a run that is not there"),
+        ("table workflow_approvals", "1 gates refer to a run that does not exist"),
         ("schedule a", "is left out"),
-        ("schedule b", "says nothing that can be taken"),
+        ("schedule b", "has nothing that can be imported"),
         ("schedule ", "its name is empty"),
-        ("workflow w", "does not say whether it is enabled"),
+        ("workflow w", "has no enabled flag"),
         ("chat c", "its platform is empty"),
         ("chat d", "agent_session_id is left out"),
         ("a message of chat d", "\"system\" is not a"),
-        ("message", "content has NUL bytes"),
+        ("message", "content contains NUL bytes"),
         ("message 2 of chat talk", "is cut to 1048576"),
-        ("table messaging_messages", "1 messages name a chat that is not there"),
+        ("table messaging_messages", "1 messages refer to a chat that does not exist"),
     ] {
         tells(&report, unit, words);
     }
@@ -544,26 +540,26 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     assert_eq!((ended.scratch.len(), ended.context), (1, None));
     assert_eq!(ended.summary.finished_at, Some(ended.summary.updated_at));
     let infinite = ExecutionId::parse("infinite").expect("an id");
-    let whole = store.runs().executions().whole_output(&infinite).expect("read").expect("kept");
+    let whole = store.runs().executions().full_output(&infinite).expect("read").expect("kept");
     assert!(whole.starts_with("wholeö") && whole.len() > 2 << 20);
     let running = RunFilter { statuses: vec![RunStatus::Running], ..RunFilter::default() };
     let listed = store.runs().list(&running, &RunPage::new(PAGE_MAX, None)).expect("listed");
-    assert_eq!(listed.runs.len(), 2, "of two of one trigger, one");
+    assert_eq!(listed.runs.len(), 2, "one of two with the same trigger");
     let twice = store.runs().get(&run("twice")).expect("there");
     assert_eq!(twice.pending.as_ref().map(ApprovalId::as_str), Some("late"));
-    // All of it again: what was cut is cut at the same place, and nothing is taken for another.
+    // A second import: truncation is deterministic, so nothing counts as changed.
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged), (Counts::default(), report.imported));
     assert_eq!(again.errors.count(), report.errors.count(), "{again:#?}");
     assert!(store.doctor().examine(Depth::Deep, |_| {}).is_ok());
 }
 
-fn older_versions_have_less(place: &Place) {
+fn older_versions_lack_tables_and_columns(place: &Place) {
     let theirs = Theirs::of(place, &["CREATE TABLE other (x)"]);
     let store = theirs.timed.open();
     let none = |theirs: &Theirs| lastlight::import(&store, &theirs.path(), Durability::Process, |_| {});
     let error = none(&theirs).expect_err("another program's");
-    assert!(error.to_string().contains("it has no table of Last Light"), "{error}");
+    assert!(error.to_string().contains("it has no tables of Last Light"), "{error}");
     theirs.change(&[
         "CREATE TABLE workflow_runs (id TEXT PRIMARY KEY, workflow_name, trigger_id, status, started_at)",
         "INSERT INTO workflow_runs VALUES ('r', 'build', 'a/b::build', 'succeeded', '2026-05-26 08:00:00')",
@@ -576,10 +572,10 @@ fn older_versions_have_less(place: &Place) {
     ]);
     let report = none(&theirs).expect("taken");
     assert_eq!(report.imported, Counts { runs: 1, executions: 1, ..Counts::default() });
-    tells(&report, "table other", "has no place here: 2 rows");
-    tells(&report, "table workflow_runs", "column trace_id has no place here, and 1 rows");
+    tells(&report, "table other", "is not imported: 2 rows");
+    tells(&report, "table workflow_runs", "column trace_id is not imported: 1 rows");
     tells(&report, "table messaging_sessions", "it has no column platform, channel_id, user_id, created_at");
-    tells(&report, "table workflow_approvals", "is not there");
+    tells(&report, "table workflow_approvals", "does not exist");
     let summary = store.runs().summary(&run("r")).expect("there");
     assert_eq!((summary.trigger_type, summary.current_phase.as_str()), (TriggerType::Cron, ""));
     assert_eq!(none(&theirs).expect("asked").unchanged, report.imported);
@@ -587,7 +583,7 @@ fn older_versions_have_less(place: &Place) {
     assert!(none(&theirs).is_err());
     std::fs::remove_file(theirs.path()).expect("removed");
     assert!(none(&theirs).is_err());
-    assert!(!theirs.path().exists(), "nothing is made");
+    assert!(!theirs.path().exists(), "no file is created");
 }
 
 /// Every file of a folder, with its bytes.
@@ -598,7 +594,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
+fn a_journal_that_a_crash_left_is_read(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let store = theirs.timed.open();
     let elsewhere = tempfile::tempdir().expect("a directory");
@@ -610,7 +606,7 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
             std::fs::copy(from, format!("{}{end}", theirs.path().display())).expect("copied");
         }
     };
-    // As a power cut leaves it: all rows are in the write-ahead log, and a transaction is half way.
+    // The state after a power loss: all rows are in the write-ahead log, and a transaction is incomplete.
     let writer = Connection::open(&live).expect("opens");
     writer.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0").expect("set");
     writer.execute_batch(ROWS).expect("written");
@@ -619,10 +615,10 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
     let before = files(theirs.folder.path());
     assert_eq!(before.len(), 2);
     assert_eq!(theirs.import(&store).imported, ALL);
-    assert!(files(theirs.folder.path()) == before, "nothing of theirs is changed");
+    assert!(files(theirs.folder.path()) == before, "the source is not changed");
     let cache = store.home().cache.clone();
-    assert!(!cache.exists() || files(&cache).is_empty(), "nor is anything left here");
-    // A transaction that wrote into the file and did not end is to be undone.
+    assert!(!cache.exists() || files(&cache).is_empty(), "no temporary file is left");
+    // A transaction that wrote to the file and did not commit must be rolled back.
     writer.execute_batch("COMMIT; PRAGMA journal_mode=DELETE").expect("set");
     std::fs::remove_file(format!("{}-wal", theirs.path().display())).expect("removed");
     writer.execute_batch(ROWS.split("INSERT INTO executions").next().unwrap_or_default()).expect("written");
@@ -634,12 +630,12 @@ fn what_a_crash_left_beside_the_file_is_read(place: &Place) {
         .expect("begun");
     carry(&["", "-journal"]);
     let database = std::fs::read(theirs.path()).expect("reads");
-    assert!(database.windows(7).any(|bytes| bytes == b"wrong:x"), "it stands in the file already");
+    assert!(database.windows(7).any(|bytes| bytes == b"wrong:x"), "it is in the file already");
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged, told(&again)), (Counts::default(), ALL, Vec::new()));
 }
 
-fn many_rows_come_in_pieces(place: &Place) {
+fn many_rows_are_read_in_pieces(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES]);
     let many = |table: &str, columns: &str, values: &str, count: u32| {
         format!(
@@ -668,7 +664,7 @@ fn many_rows_come_in_pieces(place: &Place) {
     assert_eq!(store.runs().rollups(&query).expect("summed")[0].cost.to_string(), "4.5");
 }
 
-fn two_who_import_at_once_take_it_once(place: &Place) {
+fn concurrent_imports_import_once(place: &Place) {
     let theirs = Theirs::of(place, &[TABLES, ROWS]);
     let (one, two) = (theirs.timed.open(), theirs.timed.open());
     let (first, second) = std::thread::scope(|scope| {

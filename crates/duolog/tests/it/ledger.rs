@@ -12,11 +12,11 @@ use super::Apart;
 use super::runs::{BEGIN, Timed, claimed, new, start};
 
 on_both_engines!(
-    what_is_not_known_is_not_zero,
+    unknown_values_are_not_zero,
     outcomes_are_derived,
     a_long_output_keeps_its_tail_and_a_blob,
     errors_are_found,
-    days_and_hours_are_whole_in_any_zone,
+    days_and_hours_are_complete_in_any_zone,
     lists_show_the_active_first_page_by_page,
     filters_are_combined
 );
@@ -32,7 +32,7 @@ fn begun(store: &Store, trigger: &str, phase: &str) -> Execution {
     }
 }
 
-fn what_is_not_known_is_not_zero(place: &Place) {
+fn unknown_values_are_not_zero(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (id, fence) = claimed(&store, "t", "w");
@@ -55,7 +55,7 @@ fn what_is_not_known_is_not_zero(place: &Place) {
     let summary = store.runs().summary(&id).expect("there");
     assert_eq!((summary.cost, summary.tokens), (Some(Money::ZERO), Some(0)));
     assert_eq!(ledger.get(&one).expect("there").session_id, Some(session));
-    // A claim is on one run, and changes what that one executed.
+    // A claim is for one run, and changes only the executions of that run.
     let (other, other_fence) = claimed(&store, "another", "w");
     let other = store.runs().open(&other).under(other_fence);
     assert!(matches!(other.set_output(&two, "text"), Err(Error::NotFound(NotFound::Execution(_)))));
@@ -101,12 +101,12 @@ fn outcomes_are_derived(place: &Place) {
     assert_eq!(ended("c", false, Some("error_quota")), ExecutionOutcome::Deferred);
     assert_eq!(ended("d", false, None), ExecutionOutcome::Failed);
     assert_eq!(run.skip("e", Some("nothing to do")).expect("skipped").outcome(), ExecutionOutcome::Skipped);
-    let long = run.skip("e", Some(&"x".repeat(4097))).expect_err("its line holds no more");
+    let long = run.skip("e", Some(&"x".repeat(4097))).expect_err("it is too long for a log line");
     assert!(long.kind() == ErrorKind::Invalid && long.to_string().contains("4096"), "{long}");
     let Begun::Started(open) = run.begin("f", None).expect("begun") else { panic!("not begun") };
     assert_eq!(open.outcome(), ExecutionOutcome::InFlight);
-    // What was left out or put off is asked for again.
-    assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseStanding::Run);
+    // A phase that was skipped or deferred can begin again.
+    assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseState::Run);
     let chat = NewExecution {
         id: None,
         trigger_type: TriggerType::Chat,
@@ -143,15 +143,15 @@ fn a_long_output_keeps_its_tail_and_a_blob(place: &Place) {
     assert_eq!(ledger.output(&execution).expect("read"), None);
     let short = ledger.set_output(&execution, "the plan", None).expect("kept");
     assert_eq!((short.text.as_str(), short.blob), ("the plan", None));
-    // Two bytes a character: the cut falls between them.
+    // Two bytes a character: the cut is between characters.
     let long = format!("x{}", "ü".repeat(1 << 20));
     let kept = ledger.set_output(&execution, &long, None).expect("kept");
     assert_eq!(kept.bytes, long.len() as u64);
     assert!(kept.text.len() <= 1 << 20 && long.ends_with(&kept.text) && kept.blob.is_some());
-    assert_eq!(ledger.whole_output(&execution).expect("read").as_deref(), Some(long.as_str()));
+    assert_eq!(ledger.full_output(&execution).expect("read").as_deref(), Some(long.as_str()));
     let blobs = store.state().count_blobs(|_| {}).expect("counted");
     let named: Vec<u64> = blobs.blobs().map(|blob| blob.named).collect();
-    assert_eq!(named, [1], "its row keeps it from being taken away");
+    assert_eq!(named, [1], "its row keeps it from being pruned");
     assert_eq!(ledger.set_output(&execution, "a\0b", None).expect_err("NUL").kind(), ErrorKind::Invalid);
 }
 
@@ -169,15 +169,15 @@ fn errors_are_found(place: &Place) {
         (triggers.join(" "), list.next)
     };
     assert_eq!(find("deadlock", 9, None).0, "3 1", "newest first");
-    assert_eq!(find("100%", 9, None).0, "1", "a percent sign is one");
-    assert_eq!(find("deadlock_", 9, None).0, "3", "and so is an underscore");
-    assert_eq!(find("build:plan", 9, None).0, "3 2 1", "in what it does");
+    assert_eq!(find("100%", 9, None).0, "1", "a percent sign is not a wildcard");
+    assert_eq!(find("deadlock_", 9, None).0, "3", "and neither is an underscore");
+    assert_eq!(find("build:plan", 9, None).0, "3 2 1", "in its skill");
     let (first, next) = find("deadlock", 1, None);
     assert_eq!((first.as_str(), find("deadlock", 1, next.as_ref()).0.as_str()), ("3", "1"));
     assert_eq!(find("nothing", 9, None), (String::new(), None));
 }
 
-fn days_and_hours_are_whole_in_any_zone(place: &Place) {
+fn days_and_hours_are_complete_in_any_zone(place: &Place) {
     let mut timed = Timed::of(place);
     // Noon in UTC.
     let noon = DAY / 2;
@@ -194,7 +194,8 @@ fn days_and_hours_are_whole_in_any_zone(place: &Place) {
         store.runs().executions().finish(&execution, &finish, None).expect("ended");
     };
     run("1", 0.1);
-    // A minute past midnight in Kathmandu, which is 5:45 ahead of UTC; in Kolkata, 5:30 ahead, there is a quarter to go.
+    // A minute past midnight in Kathmandu, which is 5:45 ahead of UTC; in Kolkata, 5:30 ahead, it is a quarter of an
+    // hour earlier.
     timed.pass(18 * 3600 + 15 * 60 + 60 - noon);
     run("2", 0.2);
     let query = |every, last, zone: Option<&str>| {
@@ -237,7 +238,7 @@ fn walk(store: &Store, filter: &RunFilter, limit: u32) -> String {
     }
 }
 
-/// Nine runs: two that run, two that wait for a place, and paused and ended ones in between.
+/// Nine runs: two are running, two are queued, and the others are paused or have ended.
 fn filled(store: &Store) {
     for (number, end) in
         ["succeed", "run", "pause", "fail", "run", "cancel", "succeed", "queue", "queue"].into_iter().enumerate()
@@ -300,7 +301,7 @@ fn filters_are_combined(place: &Place) {
     let odd = RunFilter { workflow_name: Some("odd".to_owned()), ..RunFilter::default() };
     assert_eq!(walk(&store, &odd, 2), "7 5 3 1", "newest first");
     let bare = RunFilter { repo: Some("p".to_owned()), ..RunFilter::default() };
-    assert_eq!(walk(&store, &bare, 3), "8 7 6 5 4 3 2 1 0", "whoever owns it");
+    assert_eq!(walk(&store, &bare, 3), "8 7 6 5 4 3 2 1 0", "of any owner");
     let owned = RunFilter { repo: Some("o/p".to_owned()), ..RunFilter::default() };
     assert_eq!(walk(&store, &owned, 3), "8 6 4 2 0");
     let both = RunFilter { owner: Some("o".to_owned()), repo: Some("p".to_owned()), ..owned };

@@ -1,69 +1,69 @@
-//! The library from outside, wherever the state is: beside the logs, in another directory, on a server.
+//! Tests of the public interface, with the state beside the logs, in another directory and on a server.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-/// Blobs: what is counted, and what may be taken away when.
+/// Blobs: counting and pruning.
 mod blobs;
-/// Branches, items and summaries against a model that keeps them in memory.
+/// Branches, items and summaries against a model in memory.
 mod branch_names;
 mod branching;
-/// Space, checkpoints, copies, figures, and what doctor says of an engine.
+/// Vacuum, checkpoints, backups, statistics, and the checks of an engine.
 mod care;
-/// Chats: one at a place, begun, ended, told once.
+/// Chats: one active chat per conversation.
 mod chats;
-/// Claims and what ends with them; ends and answers that are whole, told and never repeated.
+/// Claims; ends and answers that are complete, logged and never repeated.
 mod claims;
-/// Hosts whose clocks differ, on one server.
+/// Hosts with different clocks on one server.
 mod clocks;
-/// What conversations keep, refuse and survive.
+/// Conversations: items, messages, branches and their limits.
 mod conversations;
-/// What sessions, branches and items say about themselves, and the lists by it.
+/// Properties of sessions, branches and items, and lists by them.
 mod described;
-/// The example programs: they run, and print what they promise.
+/// The example programs and their output.
 mod examples;
-/// What is sent from one to another, and how sessions stand.
+/// Messages between sessions, and the status of sessions.
 mod exchange;
-/// What other programs keep, mapped to our rows.
+/// Sessions of other programs, converted.
 mod foreign;
-/// Gates: what runs wait for, and who may say it when.
+/// Gates and their answers.
 mod gates;
 /// Handles: owned, shared by threads, refused after close, each with its own request.
 mod handles;
-/// What Last Light keeps, taken into a home.
+/// Import of a Last Light database.
 mod lastlight;
-/// Executions, what is summed up of them, and lists of runs.
+/// Executions, their roll-ups, and lists of runs.
 mod ledger;
-/// Making, renaming and deleting under an operation id.
+/// Creating, renaming and deleting under an operation id.
 mod once;
-/// Opening: what is made, and what is only looked at.
+/// Opening a store for writing and for reading.
 mod opening;
-/// Lists that are paged while what they list changes.
+/// Lists that are paged while their rows change.
 mod pages;
-/// Sessions as documents, from one home to another.
+/// Sessions as documents, exported and imported.
 mod portable;
-/// Recording what a runtime says.
+/// Recording the output of a runtime.
 mod record;
-/// Logs of every dialect told as conversations.
+/// Logs of every dialect, replayed as conversations.
 mod replay;
-/// A runner killed at every step, and whoever goes on.
+/// A runner that is killed at every step, and its successor.
 mod run_kills;
-/// Processes that want the same of the same runs at once.
+/// Processes that change the same runs at once.
 mod run_races;
-/// Runs: from their start to their end, by one owner at a time.
+/// Runs from their start to their end, with one owner at a time.
 mod runs;
-/// Schedules: what is in force, what is due, and what is fired once.
+/// Schedules: the values in force, the due times, and firing once.
 mod schedules;
-/// Searching: with and without an index, whatever becomes of it.
+/// Search with and without an index, and with a damaged one.
 mod search;
 /// Several homes on one state.
 mod shared;
-/// Messages that are near: with and without packed embeddings, whatever becomes of them, against a model.
+/// Similar messages, against a model in memory.
 mod similar;
-/// Slots: who runs, who waits, and in which order.
+/// Slots: running and queued runs, and their order.
 mod slots;
-/// Writes that create their session: with what they write, or not at all.
+/// Writes that create their session atomically.
 mod targets;
-/// What was used, and what it costs.
+/// Token usage and its cost.
 mod usage;
 
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ use duolog::{Batch, Home, Store, StoreAddress, StoreOptions};
 use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
-/// A home of its own, whose state is elsewhere.
+/// A separate home whose state is elsewhere.
 struct Apart {
     directory: TempDir,
     store: StoreAddress,
@@ -106,7 +106,7 @@ fn line(text: &str) -> Batch {
     batch
 }
 
-/// The last lines of a log, as text.
+/// Returns the last lines of a log, as text.
 fn lines(store: &Store, session: &duolog::SessionId) -> Vec<String> {
     let lines = store.log(session).last(100).expect("reads");
     lines.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")).collect()

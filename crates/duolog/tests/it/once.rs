@@ -41,11 +41,11 @@ fn a_session_is_made_once(place: &Place) {
     store.close().expect("closes");
     let store = apart.open();
     assert_eq!(make(&store).expect("the same across openings").id, session.id);
-    // Without an operation id nothing is remembered, and the name is taken.
+    // Without an operation id nothing is recorded, and the name is taken.
     assert!(matches!(store.sessions().create(&named("plan")), Err(Error::Conflict(Conflict::NameTaken(_)))));
     assert_eq!(answered(&store), 1);
     store.sessions().delete(&session.id).expect("deleted");
-    assert_eq!(make(&store).expect_err("it is gone, and is not made again").kind(), ErrorKind::NotFound);
+    assert_eq!(make(&store).expect_err("it was deleted, and is not created again").kind(), ErrorKind::NotFound);
 }
 
 fn a_session_is_renamed_once(place: &Place) {
@@ -54,23 +54,23 @@ fn a_session_is_renamed_once(place: &Place) {
     let session = store.sessions().open_thread("before").expect("made");
     let rename = |store: &Store| store.sessions().once(operation("rename")).rename(thread("before"), "after");
     assert_eq!(rename(&store).expect("renamed").id, session.id);
-    // Nobody is called that any more, and the answer is the same.
+    // No session has the old name any more, and the result is the same.
     assert_eq!(rename(&store).expect("the same").id, session.id);
     store.close().expect("closes");
     let store = apart.open();
     assert_eq!(rename(&store).expect("the same across openings").name.as_deref(), Some("after"));
     let told = lines(&store, &session.id);
     assert!(told.len() == 1 && told[0].contains("\"previousName\":\"before\""), "told once: {told:?}");
-    // Whoever is called that now is another session, and is left alone.
+    // The old name belongs to another session now, which is not changed.
     let other = store.sessions().open_thread("before").expect("made");
     assert_eq!(rename(&store).expect("the same").id, session.id);
     assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("before"));
     let answer = rename(&store).expect("the same");
     store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
     store.sessions().rename(&session.id, "later").expect("renamed again");
-    assert_eq!(rename(&store).expect("the answer it got"), answer);
+    assert_eq!(rename(&store).expect("the recorded result"), answer);
     store.sessions().delete(&session.id).expect("deleted");
-    assert_eq!(rename(&store).expect("the answer it got"), answer);
+    assert_eq!(rename(&store).expect("the recorded result"), answer);
 }
 
 fn a_session_is_deleted_once(place: &Place) {
@@ -84,7 +84,7 @@ fn a_session_is_deleted_once(place: &Place) {
     assert!(!apart.log(&session.log_path).exists());
     let other = store.sessions().open_thread("plan").expect("another of that name");
     assert_eq!(delete().expect("the same"), deleted);
-    assert!(store.sessions().get(&other.id).is_ok(), "the other one is left alone");
+    assert!(store.sessions().get(&other.id).is_ok(), "the other session is not deleted");
 }
 
 fn what_was_shown_is_what_goes(place: &Place) {
@@ -93,7 +93,7 @@ fn what_was_shown_is_what_goes(place: &Place) {
     let append = |id| store.log(id).append(&line("{}"), Durability::Process).expect("appended");
     let shown = store.sessions().open_thread("demo").expect("made");
     append(&shown.id);
-    // While a person is asked, the name goes to another session.
+    // While the user is asked for confirmation, the name is given to another session.
     store.sessions().rename(&shown.id, "old").expect("renamed");
     let other = store.sessions().open_thread("demo").expect("made");
     append(&other.id);
@@ -104,7 +104,7 @@ fn what_was_shown_is_what_goes(place: &Place) {
     assert!(lines(&store, &shown.id).is_empty());
     assert_eq!(sessions().delete(thread("demo")).expect("deleted").id, shown.id);
     assert_eq!(lines(&store, &other.id), before);
-    assert_eq!(sessions().delete(thread("demo")).expect_err("it is gone").kind(), ErrorKind::NotFound);
+    assert_eq!(sessions().delete(thread("demo")).expect_err("it was deleted").kind(), ErrorKind::NotFound);
     assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("demo"));
 }
 
@@ -132,7 +132,7 @@ fn what_failed_can_be_asked_again(place: &Place) {
     let session = store.sessions().open_thread("plan").expect("made");
     let rename = || store.sessions().once(operation("rename")).rename(&session.id, "taken");
     assert!(matches!(rename(), Err(Error::Conflict(Conflict::NameTaken(_)))));
-    assert_eq!(answered(&store), 0, "a refusal is no answer");
+    assert_eq!(answered(&store), 0, "a refusal is not recorded");
     store.sessions().rename(thread("taken"), "free").expect("renamed");
     assert_eq!(rename().expect("renamed").name.as_deref(), Some("taken"));
     let shortened = SessionRef::Text(session.id.as_str()[..20].to_owned());

@@ -5,7 +5,7 @@ use duolog_testkit::on_both_engines;
 
 use super::{Apart, line, lines};
 
-on_both_engines!(rows_go_to_the_state_and_lines_to_the_home, who_reads_makes_no_state);
+on_both_engines!(rows_go_to_the_state_and_lines_to_the_home, a_reader_creates_no_state);
 
 fn rows_go_to_the_state_and_lines_to_the_home(place: &Place) {
     let apart = Apart::of(place);
@@ -17,16 +17,16 @@ fn rows_go_to_the_state_and_lines_to_the_home(place: &Place) {
     store.close().expect("closes");
 
     let store = Store::open(apart.options().for_reading()).expect("opens");
-    assert!(store.is_writable(), "a reader folds where it can");
+    assert!(store.is_writable(), "a reader folds if it can");
     let list = store.sessions().list(&SessionFilter::default(), &Page::new(10, None)).expect("lists");
     assert_eq!((list.sessions[0].name.as_deref(), list.sessions[0].events), (Some("plan"), Some(1)));
     assert_eq!(lines(&store, &session.id), ["{\"n\":1}"]);
     assert_eq!(store.place(), place.address().to_string());
 }
 
-fn who_reads_makes_no_state(place: &Place) {
+fn a_reader_creates_no_state(place: &Place) {
     let apart = Apart::of(place);
-    std::fs::create_dir_all(apart.home().state).expect("a home that is only a directory yet");
+    std::fs::create_dir_all(apart.home().state).expect("a home that is an empty directory");
     let refused = Store::open(apart.options().for_reading()).err().expect("there is nothing to read");
     assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
     assert!(refused.to_string().contains(&place.address().to_string()), "{refused}");
@@ -38,12 +38,12 @@ fn who_reads_makes_no_state(place: &Place) {
             assert_eq!(database.run_sql(tables).expect("answers"), "0");
         }
     }
-    apart.open().close().expect("whoever writes makes it");
+    apart.open().close().expect("a writer creates it");
     assert!(Store::open(apart.options().for_reading()).is_ok());
 }
 
 #[test]
-fn who_reads_makes_no_directory_either() {
+fn a_reader_creates_no_directory() {
     let place = Place::sqlite();
     let apart = Apart::of(&place);
     apart.open().close().expect("closes");

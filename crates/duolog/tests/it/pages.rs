@@ -48,10 +48,10 @@ fn a_pending_gate_is_found_behind_many_answered_ones(place: &Place) {
     let answered = ApprovalFilter { status: Some(ApprovalStatus::Approved), ..filter };
     let first = store.approvals().list(&answered, &RunPage::new(3, None)).expect("listed");
     let rest = store.approvals().list(&answered, &RunPage::new(3, first.next)).expect("listed");
-    assert_eq!((first.approvals.len(), rest.approvals.len(), rest.next), (3, 2, None), "pages are full");
+    assert_eq!((first.approvals.len(), rest.approvals.len(), rest.next), (3, 2, None), "the first page is full");
 }
 
-/// Walks a list in pages of two, and between any two of them changes what `each` says.
+/// Reads a list in pages of two, and calls `each` between two pages.
 fn walk(store: &Store, order: RunOrder, mut each: impl FnMut(usize)) -> Vec<String> {
     let (mut seen, mut after, mut page): (Vec<String>, Option<PageToken>, usize) = (Vec::new(), None, 0);
     let filter = RunFilter { order, ..RunFilter::default() };
@@ -75,7 +75,7 @@ fn runs_that_change_are_listed_once_in_the_order_of_starts(place: &Place) {
         store.runs().open(id).pause(&Attribution::default()).expect("paused");
     }
     let all: BTreeSet<String> = (0..12).map(|number: u32| number.to_string()).collect();
-    // Between two pages one run that was not listed yet begins, and one that was listed ends.
+    // Between two pages, one run that was not listed yet starts, and one that was listed ends.
     let change = |page: usize| {
         if let Some(id) = runs.get(page) {
             store.runs().open(id).resume(&Attribution::default()).expect("resumed");
@@ -87,7 +87,7 @@ fn runs_that_change_are_listed_once_in_the_order_of_starts(place: &Place) {
     let seen = walk(&store, RunOrder::Started, change);
     assert_eq!(seen.len(), 12, "once: {seen:?}");
     assert_eq!(seen.iter().cloned().collect::<BTreeSet<_>>(), all);
-    // In the other order every run whose status stays is listed once.
+    // In the other order, every run whose status does not change is listed once.
     let paused = |id| store.runs().open(id).pause(&Attribution::default()).expect("paused");
     paused(&runs[0]);
     let seen = walk(&store, RunOrder::Active, |page| {
@@ -116,7 +116,7 @@ fn sessions_that_change_are_listed_once_in_the_order_they_were_made(place: &Plac
     loop {
         let list = store.sessions().list(&filter, &page).expect("listed");
         seen.extend(list.sessions.into_iter().map(|session| session.id));
-        // The oldest, which is listed last, is renamed between any two pages, and so is one that was listed.
+        // The oldest session, which is listed last, is renamed between two pages, and so is one that was listed.
         store.sessions().rename(&sessions[0], &format!("first-{number}")).expect("renamed");
         store.sessions().rename(&sessions[8], &format!("last-{number}")).expect("renamed");
         number += 1;
@@ -124,7 +124,7 @@ fn sessions_that_change_are_listed_once_in_the_order_they_were_made(place: &Plac
         page = Page::new(2, Some(next.to_string().parse().expect("reads back")));
     }
     let newest_first: Vec<_> = sessions.iter().rev().cloned().collect();
-    assert_eq!(seen, newest_first, "each once, whatever happened to it");
+    assert_eq!(seen, newest_first, "each once, despite the changes");
 }
 
 fn chats_that_change_are_listed_once_in_the_order_they_were_created(place: &Place) {
@@ -150,7 +150,7 @@ fn chats_that_change_are_listed_once_in_the_order_they_were_created(place: &Plac
         loop {
             let list = chats.list(&filter, after.as_ref(), 2).expect("listed");
             seen.extend(list.chats.into_iter().map(|chat| chat.key.channel));
-            // Between two pages somebody writes in the chat that is listed last, and in one that was listed.
+            // Between two pages, messages are added to the chat that is listed last and to one that was listed.
             say(0);
             say(8);
             let Some(next) = list.next else { break };
@@ -159,7 +159,7 @@ fn chats_that_change_are_listed_once_in_the_order_they_were_created(place: &Plac
             assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
             after = Some(next.to_string().parse().expect("reads back"));
         }
-        assert_eq!(seen, newest_first, "each once, whatever is said in it");
+        assert_eq!(seen, newest_first, "each once, despite the changes");
     }
 }
 
@@ -187,14 +187,15 @@ fn usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created(p
         let other = UsageFilter { order: Some(PageOrder::Updated), after: Some(token.clone()), ..filter.clone() };
         let mixed = store.usage().session(&other).expect_err("of another list");
         assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
-        // The token alone tells the order.
+        // The token determines the order.
         filter = UsageFilter { order: None, after: Some(token), ..filter };
     }
     let newest_first: Vec<_> = sessions.iter().rev().map(ToString::to_string).collect();
-    assert_eq!(seen, newest_first, "each once, whatever is used in it");
+    assert_eq!(seen, newest_first, "each once, despite the changes");
 }
 
-/// A token of another list, or of the same with other filters, is refused: it would name a place that is in no order there.
+/// A token of another list, or of the same list with another filter, is refused: its place does not exist in that
+/// order.
 fn a_token_is_of_one_list_with_its_filters(place: &Place) {
     let timed = Timed::of(place);
     let store = many(&timed);
@@ -215,7 +216,7 @@ fn a_token_is_of_one_list_with_its_filters(place: &Place) {
     let of_errors = store.runs().executions().search_errors("", 1, None).expect("listed").next;
     runs(&of("w0"), Some(of_w0.clone())).expect("of this list");
     let since = RunFilter { since: Some(duolog::Timestamp::from_micros(0)), ..of("w0") };
-    runs(&since, Some(of_w0.clone())).expect("a time may be relative to now");
+    runs(&since, Some(of_w0.clone())).expect("the start time is not part of the list");
     gates(None, Some(of_gates.clone())).expect("of this list");
     let mut refused = vec![
         runs(&of("w1"), Some(of_w0.clone())).map(drop),

@@ -16,9 +16,9 @@ use super::{Apart, line};
 
 on_both_engines!(
     any_session_comes_back_equal,
-    everything_of_a_session_is_carried,
-    a_document_that_cannot_be_right_changes_nothing,
-    what_is_there_already_is_not_replaced,
+    everything_of_a_session_is_exported,
+    an_invalid_document_changes_nothing,
+    an_existing_session_is_not_replaced,
     a_message_of_two_sessions_stays_one,
     an_import_that_died_leaves_nothing
 );
@@ -33,14 +33,14 @@ fn export(store: &Store, session: &SessionId) -> Vec<u8> {
     document
 }
 
-/// The tables that an import writes, and how many rows each has.
+/// The tables that an import writes, with their row counts.
 fn rows(store: &Store) -> Vec<(String, u64)> {
     let mut rows = store.state().stats().expect("figures").state.rows;
     rows.retain(|(table, _)| !["behind", "catalog", "digests"].contains(&table.as_str()));
     rows
 }
 
-/// The files beneath a home's logs and blobs.
+/// The files of a home's logs and blobs.
 fn files(apart: &Apart) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![apart.home().state.join("sessions"), apart.home().state.join("blobs")];
@@ -57,7 +57,7 @@ fn files(apart: &Apart) -> Vec<String> {
     found
 }
 
-/// Everything that a conversation shows, branch by branch.
+/// Everything that a conversation shows, by branch.
 fn shown(store: &Store, session: &SessionId) -> Vec<(String, Vec<String>, Vec<String>, u64)> {
     let branches = store.sessions().branches(session).list(None, 200).expect("lists");
     let all = branches.iter().map(|branch| {
@@ -74,7 +74,7 @@ fn shown(store: &Store, session: &SessionId) -> Vec<(String, Vec<String>, Vec<St
     all.collect()
 }
 
-/// Numbers that look like chance, the same each time.
+/// Pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -84,7 +84,7 @@ impl Random {
     }
 }
 
-/// A conversation that went any way.
+/// A random conversation.
 fn any(store: &Store, random: &mut Random) -> SessionId {
     let session = store.sessions().create(&NewSession::default()).expect("made").id;
     let mut branches = vec![BranchRef::Default];
@@ -108,7 +108,7 @@ fn any(store: &Store, random: &mut Random) -> SessionId {
                 branches.push(BranchRef::from(&forked.id));
                 Ok(())
             }
-            // Some of these cannot be, and change nothing.
+            // Some of these are invalid and change nothing.
             5 => compaction.compact(Some(0..at), "{\"type\":\"compaction\"}", DURABILITY).map(drop).or(Ok(())),
             6 => compaction.undo(DURABILITY).map(drop).or(Ok(())),
             _ => items.replace_suffix(&[], &["\"again\""], DURABILITY).map(drop),
@@ -133,7 +133,7 @@ fn any_session_comes_back_equal(place: &Place) {
         assert_eq!(imported.session.id, session);
         assert!(export(&other, &session) == document, "round {round}");
         assert_eq!(shown(&other, &session), shown(&store, &session), "round {round}");
-        // What is done next comes to the same in both.
+        // The next change has the same result in both stores.
         for store in [&store, &other] {
             let items = store.sessions().items(&session);
             items.add(&["1", "2"], &ADD).expect("added");
@@ -145,7 +145,7 @@ fn any_session_comes_back_equal(place: &Place) {
     }
 }
 
-fn everything_of_a_session_is_carried(place: &Place) {
+fn everything_of_a_session_is_exported(place: &Place) {
     let (from, to) = (Apart::of(place), Apart::of(&Place::sqlite()));
     let (store, other) = (from.open(), to.open());
     let new = NewSession {
@@ -169,7 +169,7 @@ fn everything_of_a_session_is_carried(place: &Place) {
     let odd = [" { } ", "null", "\"\\ud83d\\u0000\"", "[1e400,\n 2]", "{\"a\":1,\"a\":2}", large.as_str()];
     let options = AddOptions { system: Some("\"system\"".to_owned()), ..ADD };
     store.sessions().items(&session).add(&odd, &options).expect("added");
-    // The nearest neighbours of a number that is read as a wider one first.
+    // Numbers that round differently if they are parsed as a wider type first.
     let embedding = vec![0.1, -0.0, f32::MIN_POSITIVE, f32::from_bits(1), 16_777_217.0, f32::MAX];
     let message = NewMessage {
         id: Some(MessageId::parse("m-1").expect("an id")),
@@ -185,7 +185,7 @@ fn everything_of_a_session_is_carried(place: &Place) {
     let topic = Recipient::Topic("b".to_owned());
     let outgoing = Outgoing { message, to: topic, from: Some((session.clone(), BranchRef::Default)) };
     store.sessions().exchange().send(&outgoing, DURABILITY).expect("sent");
-    // Lines of every kind, and what nobody can read between them.
+    // Lines of every kind, with unreadable bytes between them.
     let blob = "x".repeat(100 << 10);
     let event = json!({"type": "tool_execution_end", "toolName": "cat", "toolCallId": "1", "result": blob});
     let mut recording = store.log(&session).record(RecordOptions::default()).expect("records");
@@ -211,10 +211,10 @@ fn everything_of_a_session_is_carried(place: &Place) {
     let near =
         other.sessions().messages().similar(&embedding, 1, Metric::L2, &SimilarFilter::default()).expect("looks");
     assert_eq!(near[0].id.as_str(), "m-1");
-    // What a line names is there too.
+    // The blob of a line is imported too.
     let named = String::from_utf8_lossy(&document).split("blob:").nth(1).expect("a blob")[..64].to_owned();
     let full = other.log(&session).full(&format!("blob:{named}")).expect("looked for");
-    assert!(matches!(full, Full::Whole(text) if text.contains(&blob)));
+    assert!(matches!(full, Full::Found(text) if text.contains(&blob)));
     let figures = |store: &Store| {
         let figures = store.sessions().figures(&session).expect("told");
         (figures.events, figures.bytes, figures.damaged, figures.behind.bytes_behind)
@@ -223,10 +223,10 @@ fn everything_of_a_session_is_carried(place: &Place) {
     assert!(figures(&other).0.is_some_and(|events| events > 0), "the log was folded");
 }
 
-/// What makes a document one that cannot be right.
+/// Makes a document invalid.
 type Spoil = fn(&mut Value);
 
-/// The document of a small session that has one of everything, as a value to be spoilt.
+/// The document of a small session with one part of each kind, to be made invalid.
 fn small(store: &Store) -> Value {
     let session = store.sessions().create(&NewSession { name: Some("small".to_owned()), ..NewSession::default() });
     let session = session.expect("made").id;
@@ -242,7 +242,7 @@ fn small(store: &Store) -> Value {
     serde_json::from_slice(&export(store, &session)).expect("JSON")
 }
 
-fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
+fn an_invalid_document_changes_nothing(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let good = small(&store);
@@ -255,18 +255,18 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
         ("session name", |it| it["session"]["name"] = json!("a\u{0}b")),
         ("not a session status", |it| it["session"]["status"] = json!("done")),
         ("instant", |it| it["session"]["created_at"] = json!("yesterday")),
-        ("is to be found by a name", |it| it["session"]["name"] = Value::Null),
+        ("addressed by its name", |it| it["session"]["name"] = Value::Null),
         ("statuses, entry 1", |it| it["statuses"][0]["status"] = json!("done")),
-        ("stands there twice", |it| it["progressions"][1] = it["progressions"][0].clone()),
+        ("occurs twice", |it| it["progressions"][1] = it["progressions"][0].clone()),
         ("there is no progression", |it| it["progressions"][2]["parent_id"] = json!("none")),
-        ("goes on from a parent", |it| it["progressions"][2]["base_ord"] = json!(0)),
-        ("goes on at 9", |it| {
+        ("does not begin at 0", |it| it["progressions"][2]["base_ord"] = json!(0)),
+        ("continues at 9", |it| {
             it["progressions"][2]["base_ord"] = json!(9);
             it["items"][3]["ord"] = json!(9);
         }),
-        ("does not come after", |it| it["messages"][1]["ord"] = json!(0)),
+        ("is not greater than", |it| it["messages"][1]["ord"] = json!(0)),
         ("role is empty", |it| it["messages"][1]["role"] = json!(" ")),
-        ("it says nothing", |it| drop(it["messages"][1].as_object_mut().and_then(|all| all.remove("content")))),
+        ("it has no content", |it| drop(it["messages"][1].as_object_mut().and_then(|all| all.remove("content")))),
         ("as a value and as text", |it| it["messages"][1]["content_text"] = json!("1")),
         ("it nests too deep", |it| {
             it["messages"][1]["content"] = Value::Null;
@@ -275,11 +275,13 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
         ("not a number", |it| it["messages"][1]["embedding"] = json!(["x"])),
         ("message id", |it| it["items"][0]["message_id"] = json!("a b")),
         ("there is no message", |it| it["items"][0]["message_id"] = json!("none")),
-        ("places have no gaps", |it| it["items"][1]["ord"] = json!(5)),
-        ("does not stand before it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
-        ("no history of a branch", |it| it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()),
+        ("ordinals have no gaps", |it| it["items"][1]["ord"] = json!(5)),
+        ("does not precede it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
+        ("not the history of a branch", |it| {
+            it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()
+        }),
         ("18446744073709551615", |it| it["messages"][5]["ord"] = json!(u64::MAX)),
-        ("another default branch", |it| it["branches"][1]["default"] = json!(true)),
+        ("two default branches", |it| it["branches"][1]["default"] = json!(true)),
         ("there is no message", |it| it["branches"][0]["system_msg_id"] = json!("none")),
         ("it undoes 7", |it| it["compactions"][1]["undoes"]["seq"] = json!(7)),
         ("line break", |it| it["log"][0] = json!("{}\n{}")),
@@ -302,12 +304,12 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
     }
     refuse([whole.as_slice(), b"{}"].concat(), "trailing");
     refuse(b"[]".to_vec(), "the document of a session");
-    refuse(b"{\"session\":{}}".to_vec(), "\"duolog_export\" is expected");
+    refuse(b"{\"session\":{}}".to_vec(), "expected \"duolog_export\"");
     refuse([b"{\"duolog_export\":".as_slice(), "[".repeat(100_000).as_bytes()].concat(), "invalid type");
-    other.sessions().import(Cursor::new(whole)).expect("the good one is taken");
+    other.sessions().import(Cursor::new(whole)).expect("the valid document is imported");
 }
 
-/// The members of a document in their order: a value may have lost it.
+/// The members of a document in their order, which a JSON value may have lost.
 const MEMBERS: [&str; 10] = [
     "duolog_export",
     "session",
@@ -326,7 +328,7 @@ fn written(document: &Value) -> Vec<u8> {
     format!("{{{}}}\n", members.join(",")).into_bytes()
 }
 
-fn what_is_there_already_is_not_replaced(place: &Place) {
+fn an_existing_session_is_not_replaced(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let document = small(&store);
@@ -351,7 +353,7 @@ fn what_is_there_already_is_not_replaced(place: &Place) {
     assert!(refused.to_string().contains("in another session"), "{refused}");
     assert_eq!((rows(&other), files(&to)), (before, there));
     other.sessions().delete(&imported.session.id).expect("deleted");
-    import(&document).expect("and once it is gone it can come back");
+    import(&document).expect("after a deletion it can be imported again");
 }
 
 fn a_message_of_two_sessions_stays_one(place: &Place) {
@@ -370,7 +372,7 @@ fn a_message_of_two_sessions_stays_one(place: &Place) {
     }
     let messages = rows(&other).into_iter().find(|(table, _)| table == "messages").expect("a table").1;
     assert_eq!(messages, 1);
-    // One that says something else under the same id is refused.
+    // Other content under the same id is refused.
     let [_, second] = &sessions;
     let document = String::from_utf8(export(&store, second)).expect("UTF-8");
     other.sessions().delete(second).expect("deleted");
@@ -382,11 +384,11 @@ fn an_import_that_died_leaves_nothing(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let document = small(&store);
-    // As a process leaves it that dies while it writes the log aside.
+    // The state that a process leaves when it dies while it writes the temporary log.
     let logs = to.home().state.join("sessions");
     fs::create_dir_all(&logs).expect("made");
     fs::write(logs.join(".import-dead"), b"{}\n").expect("written");
     other.sessions().import(Cursor::new(written(&document))).expect("imported");
-    assert!(!logs.join(".import-dead").exists(), "it was swept away");
+    assert!(!logs.join(".import-dead").exists(), "it was removed");
     assert!(files(&to).iter().all(|file| !file.contains(".import")), "{:?}", files(&to));
 }

@@ -10,16 +10,16 @@ use duolog_testkit::on_both_engines;
 use super::{Apart, lines};
 
 on_both_engines!(
-    events_become_envelopes_that_stand_in_the_log,
+    events_become_envelopes_in_the_log,
     a_resumed_session_repeats_no_prompt,
-    what_is_long_is_kept_whole_beside_the_log,
+    long_texts_are_stored_as_blobs,
     lines_are_kept_as_they_are_in_other_dialects,
     an_error_beside_a_result_is_kept,
-    the_same_result_with_another_error_flag_is_no_repetition,
-    bytes_that_are_no_text_are_a_bad_line,
+    the_same_result_with_another_error_flag_is_not_a_repetition,
+    bytes_that_are_not_text_are_a_bad_line,
     partial_snapshots_are_kept_together,
-    what_an_agent_that_died_had_begun_is_kept,
-    fields_without_a_place_are_kept,
+    unfinished_events_of_a_dead_agent_are_kept,
+    unknown_fields_are_kept,
     a_byte_order_mark_is_skipped,
     a_resumed_turn_counts_answers_without_usage,
 );
@@ -43,7 +43,7 @@ fn record(store: &Store, session: &SessionId, prompt: &str, events: &[&str]) -> 
     recording.finish().expect("ended")
 }
 
-/// What is told of a log, as kinds and texts.
+/// Returns the replay of a log, as kinds and texts.
 fn told(store: &Store, session: &SessionId, view: ReplayDetail) -> Vec<(ItemKind, String)> {
     let log = store.log(session);
     let mut replay = Replay::new(log.dialect().expect("reads"), view);
@@ -65,14 +65,14 @@ fn told(store: &Store, session: &SessionId, view: ReplayDetail) -> Vec<(ItemKind
     told
 }
 
-fn events_become_envelopes_that_stand_in_the_log(place: &Place) {
+fn events_become_envelopes_in_the_log(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
     let recorded = record(&store, &session, "do it", &[&said("on it"), "not JSON", "", &said("done"), END]);
     assert_eq!((recorded.events, recorded.lines, recorded.blobs), (5, 5, 0));
     assert_eq!(recorded.cursor.expect("an end").position, store.log(&session).end().expect("reads"));
-    let every: Vec<_> = told(&store, &session, ReplayDetail::Every).into_iter().map(|(kind, _)| kind.word()).collect();
+    let every: Vec<_> = told(&store, &session, ReplayDetail::All).into_iter().map(|(kind, _)| kind.word()).collect();
     assert_eq!(every, ["user", "assistant", "note", "assistant", "result"]);
     let short = told(&store, &session, ReplayDetail::Conversation);
     let expected = [(ItemKind::User, "do it"), (ItemKind::Assistant, "done"), (ItemKind::Result, "done")];
@@ -92,10 +92,10 @@ fn a_resumed_session_repeats_no_prompt(place: &Place) {
     record(&store, &session, "do it", &[&said("whole"), END]);
     assert_eq!(prompts(&store, &session), 1, "it was being answered");
     record(&store, &session, "do it", &[&said("again"), END]);
-    assert_eq!(prompts(&store, &session), 2, "the turn had ended");
+    assert_eq!(prompts(&store, &session), 2, "the turn had ended, so it is a new prompt");
 }
 
-fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
+fn long_texts_are_stored_as_blobs(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
@@ -109,11 +109,11 @@ fn what_is_long_is_kept_whole_beside_the_log(place: &Place) {
         value["message"]["content"][0]["fullOutput"].as_str().expect("a name").to_owned()
     };
     let log = store.log(&session);
-    assert_eq!(log.full(&reference).expect("reads"), Full::Whole(whole));
+    assert_eq!(log.full(&reference).expect("reads"), Full::Found(whole));
     let id = reference.strip_prefix("blob:").expect("a name of ours");
     let folder = apart.home().state.join("blobs").join(&id[..2]);
     let names: Vec<_> = folder.read_dir().expect("a folder").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(names, [id], "once, and nothing is left aside");
+    assert_eq!(names, [id], "stored once, without a temporary file");
     let file = folder.join(id);
     let mode = |path: &std::path::Path| path.metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(&folder)), (0o600, 0o700));
@@ -146,7 +146,7 @@ fn lines_are_kept_as_they_are_in_other_dialects(place: &Place) {
     assert!(lines[2].contains(r#""content":"not JSON""#), "{}", lines[2]);
 }
 
-/// What a recording leaves in the log of a new session, as JSON.
+/// Returns the lines that a recording leaves in the log of a new session, as JSON.
 fn left(place: &Place, events: &[&[u8]]) -> (Recorded, Vec<serde_json::Value>) {
     let apart = Apart::of(place);
     let store = apart.open();
@@ -181,7 +181,7 @@ fn an_error_beside_a_result_is_kept(place: &Place) {
     assert_eq!((kept.len(), &kept[0]["event"]["error"]), (1, &"also".into()), "{lines:?}");
 }
 
-fn the_same_result_with_another_error_flag_is_no_repetition(place: &Place) {
+fn the_same_result_with_another_error_flag_is_not_a_repetition(place: &Place) {
     let end = br#"{"type":"tool_execution_end","toolCallId":"c","result":"r"}"#;
     let failed =
         br#"{"type":"message_end","message":{"role":"toolResult","toolCallId":"c","content":"r","isError":true}}"#;
@@ -192,7 +192,7 @@ fn the_same_result_with_another_error_flag_is_no_repetition(place: &Place) {
     assert_eq!(left(place, &[end, same]).1.len(), 1, "with the same flag it is one");
 }
 
-fn bytes_that_are_no_text_are_a_bad_line(place: &Place) {
+fn bytes_that_are_not_text_are_a_bad_line(place: &Place) {
     let (recorded, lines) = left(place, &[b"{\"type\":\"x\",\"a\":\"\xff\xfe\"}", said("on it").as_bytes()]);
     assert_eq!((recorded.remarks, recorded.lines), (1, 2));
     assert!(lines[0]["content"].as_str().expect("a remark").contains(r"\xff\xfe"), "{lines:?}");
@@ -210,7 +210,7 @@ fn partial_snapshots_are_kept_together(place: &Place) {
     assert_eq!(lines[0]["event"]["stats"], serde_json::json!({"tokens":{"input":100,"output":5},"cost":0.25}));
 }
 
-fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
+fn unfinished_events_of_a_dead_agent_are_kept(place: &Place) {
     let start =
         br#"{"type":"tool_execution_start","toolCallId":"t1","toolName":"bash","args":{"command":"rm -rf build"}}"#;
     let (_, lines) = left(
@@ -232,7 +232,7 @@ fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
     );
     assert_eq!(lines[3]["event"]["partialResult"], "deleted 10 files");
     assert_eq!((&lines[4]["subtype"], lines.len()), (&"unfinished".into(), 5), "{lines:?}");
-    // What its end repeats is written once.
+    // A call that its end repeats is written once.
     let said = br#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"toolCall","id":"t1","name":"bash","arguments":{}}]}}"#;
     let end = br#"{"type":"tool_execution_end","toolCallId":"t1","result":"done"}"#;
     assert_eq!(left(place, &[said, start, end]).1.len(), 2);
@@ -241,7 +241,7 @@ fn what_an_agent_that_died_had_begun_is_kept(place: &Place) {
     assert_eq!((calls, lines.len()), (1, 2), "the call is there already: {lines:?}");
 }
 
-fn fields_without_a_place_are_kept(place: &Place) {
+fn unknown_fields_are_kept(place: &Place) {
     let (_, lines) = left(
         place,
         &[

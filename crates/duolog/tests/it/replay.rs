@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use duolog::limits::Limits;
 use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, ReplayDetail, ReplayEvent, Replayable};
 use duolog::{ErrorKind, Position};
-use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_testkit::transcripts::{self, Cut, GeneratedLog};
 
-/// One made-up log of each dialect, with so many turns.
-fn made(turns: u64) -> [(Dialect, Made); 5] {
+/// One generated log of each dialect, with this number of turns.
+fn made(turns: u64) -> [(Dialect, GeneratedLog); 5] {
     [
         (Dialect::Envelope, transcripts::envelope(7, turns)),
         (Dialect::Turns, transcripts::turns(7, turns, Cut::LastTurn)),
@@ -17,7 +17,7 @@ fn made(turns: u64) -> [(Dialect, Made); 5] {
     ]
 }
 
-/// What a replay told.
+/// The events of a replay.
 #[derive(Default)]
 struct Heard {
     kinds: Vec<ItemKind>,
@@ -61,17 +61,17 @@ fn file(text: &str) -> (tempfile::TempDir, Foreign) {
 }
 
 #[test]
-fn each_dialect_is_known_and_told_turn_by_turn() {
+fn each_dialect_is_detected_and_replayed_by_turn() {
     for (dialect, made) in made(12) {
         let (_directory, log) = file(&made.text());
         assert_eq!(log.dialect().expect("reads"), Some(dialect));
         let [short, every] =
-            [ReplayDetail::Conversation, ReplayDetail::Every].map(|view| hear(&log, ReadFrom::Start, dialect, view));
+            [ReplayDetail::Conversation, ReplayDetail::All].map(|view| hear(&log, ReadFrom::Start, dialect, view));
         assert_eq!((short.turns, every.turns), (made.turns, made.turns), "{dialect}");
         assert!(short.kinds.iter().filter(|kind| **kind == ItemKind::User).count() >= 12, "{dialect}");
         let steps = [ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult, ItemKind::Note];
         assert!(!short.kinds.iter().any(|kind| steps.contains(kind)), "{dialect}");
-        assert_eq!(short.cut, u64::from(dialect == Dialect::Turns), "{dialect}: only what was cut is marked");
+        assert_eq!(short.cut, u64::from(dialect == Dialect::Turns), "{dialect}: only a cut turn is marked");
         let progress = if dialect == Dialect::Claude { made.turns } else { 0 };
         assert!(every.kinds.len() > short.kinds.len(), "{dialect}");
         assert_eq!((every.left_out, every.progress), (progress, progress), "{dialect}: only progress is left out");
@@ -84,21 +84,21 @@ fn the_last_turns_are_found_from_the_end() {
         let (_directory, log) = file(&made.text());
         for count in [1, 2, 3, 39, 40, 41, 1000] {
             let from = log.start_of_turns(count, dialect).expect("reads");
-            let heard = hear(&log, from, dialect, ReplayDetail::Every);
+            let heard = hear(&log, from, dialect, ReplayDetail::All);
             assert_eq!(heard.turns, made.turns.min(count as u64), "{dialect}: the last {count}");
         }
-        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, ReplayDetail::Every).turns, 0);
+        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, ReplayDetail::All).turns, 0);
         let huge = log.start_of_turns(usize::MAX, dialect).expect("reads");
-        assert_eq!(hear(&log, huge, dialect, ReplayDetail::Every).turns, made.turns);
+        assert_eq!(hear(&log, huge, dialect, ReplayDetail::All).turns, made.turns);
     }
 }
 
 #[test]
-fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
+fn a_foreign_file_is_replayed_completely_and_not_changed() {
     let made = transcripts::claude(3, 2);
     let text = made.text() + "not JSON\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"unended\"}}";
     let (directory, log) = file(&text);
-    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, ReplayDetail::Every);
+    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, ReplayDetail::All);
     assert_eq!(heard.kinds[heard.kinds.len() - 2..], [ItemKind::Note, ItemKind::User]);
     let mut last = Vec::new();
     log.entries(ReadFrom::Last(1), &mut |entry| {
@@ -110,18 +110,18 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
     .expect("reads");
     assert!(last.len() == 1 && last[0].contains("unended"), "{last:?}");
     let names: Vec<_> = directory.path().read_dir().expect("reads").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(names, ["foreign.jsonl"], "nothing is put beside it");
+    assert_eq!(names, ["foreign.jsonl"], "no file is created beside it");
     assert_eq!(std::fs::read_to_string(directory.path().join("foreign.jsonl")).expect("reads"), text);
     let inside = log.entries(ReadFrom::Position(Position(3)), &mut |_| ControlFlow::Continue(()));
     assert_eq!(inside.expect_err("no line begins there").kind(), ErrorKind::Invalid);
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_not_a_file_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     assert!(Foreign::open(directory.path(), &Limits::default()).is_err());
     assert!(Foreign::open(&directory.path().join("absent"), &Limits::default()).is_err());
     let (_directory, empty) = file("");
     assert_eq!(empty.dialect().expect("reads"), None);
-    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, ReplayDetail::Every).turns, 0);
+    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, ReplayDetail::All).turns, 0);
 }

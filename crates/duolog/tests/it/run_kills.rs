@@ -12,21 +12,21 @@ use super::run_races::{child, role};
 use super::runs::{BEGIN, new};
 use super::{Apart, lines};
 
-on_both_engines!(a_kill_at_any_step_repeats_nothing_that_was_done, a_run_that_kills_its_owner_is_given_up);
+on_both_engines!(a_kill_at_any_step_repeats_no_finished_phase, a_run_that_kills_its_owner_is_given_up);
 
-/// The one run of each home.
+/// The id of the only run of each home.
 fn id() -> RunId {
     RunId::parse("the-run").expect("an id")
 }
 
-/// Where a runner may die: after so many steps.
+/// The step after which a runner dies.
 struct Steps {
     left: Option<usize>,
     taken: usize,
 }
 
 impl Steps {
-    /// Passes a step, or dies as by a power cut to the process: nothing runs after it.
+    /// Counts a step, or ends the process without any cleanup.
     fn pass(&mut self) {
         if self.left == Some(self.taken) {
             let pid = std::process::id().to_string();
@@ -39,7 +39,7 @@ impl Steps {
     }
 }
 
-/// Takes a workflow of two phases with a gate between them to its end, from wherever it is.
+/// Runs a workflow of two phases with a gate between them to its end, from its current state.
 fn drive(store: &Store, owner: &str, mut fence: Option<Fence>, steps: &mut Steps) {
     loop {
         steps.pass();
@@ -68,7 +68,7 @@ fn drive(store: &Store, owner: &str, mut fence: Option<Fence>, steps: &mut Steps
     }
 }
 
-/// What the owner does: each phase that is not done, the gate once, and the end.
+/// The work of the owner: each phase that is not done, the gate once, and the end.
 fn work(store: &Store, fence: Fence, steps: &mut Steps) {
     let run = store.runs().open(&id()).under(fence);
     for gate in store.runs().get(&id()).expect("there").unconsumed {
@@ -81,7 +81,7 @@ fn work(store: &Store, fence: Fence, steps: &mut Steps) {
         steps.pass();
         match run.begin(phase, None).expect("asked") {
             Begun::Done(_) => {}
-            Begun::Running(_) => panic!("recovering closed what was in flight"),
+            Begun::Running(_) => panic!("recovery closed the executions in flight"),
             Begun::Started(execution) => {
                 steps.pass();
                 run.set_session(&execution.id, &SessionId::new()).expect("noted");
@@ -108,26 +108,26 @@ fn work(store: &Store, fence: Fence, steps: &mut Steps) {
     run.finish(&End::Succeeded, Some("complete")).expect("finished");
 }
 
-/// Opens a home at that many seconds after the beginning.
+/// Opens a home at this number of seconds after the start.
 fn open_at(options: duolog::StoreOptions, seconds: i64) -> Store {
     let clock = Arc::new(FixedClock::ticking_from((BEGIN + seconds) * 1_000_000));
     Store::open(duolog::StoreOptions { clock, ..options }).expect("opens")
 }
 
-/// Drives the run and dies after so many steps, if there are so many.
+/// Runs the workflow and dies after this number of steps, if there are so many.
 #[test]
 fn drives_and_dies() {
     let Some((options, with)) = role() else { return };
     let (steps, seconds) = with.split_once(' ').expect("steps and seconds");
     let store = open_at(options, seconds.parse().expect("a number"));
     let mut steps = Steps { left: steps.parse().ok(), taken: 0 };
-    // Who comes after a dead one recovers first.
+    // The successor of a dead owner recovers first.
     let claim = store.runs().recover("child").expect("recovers").resumed.pop();
     drive(&store, "child", claim.map(|claim| claim.fence), &mut steps);
     println!("\nended");
 }
 
-/// Plays the role until it dies or ends; says whether it ended.
+/// Runs the role in a child process. Returns true if it ended by itself.
 fn play(apart: &Apart, place: &Place, steps: usize, seconds: i64) -> bool {
     let child = child(apart, place, "run_kills::drives_and_dies", &format!("{steps} {seconds}"));
     let output = child.wait_with_output().expect("ends");
@@ -136,10 +136,10 @@ fn play(apart: &Apart, place: &Place, steps: usize, seconds: i64) -> bool {
     ended
 }
 
-fn a_kill_at_any_step_repeats_nothing_that_was_done(place: &Place) {
+fn a_kill_at_any_step_repeats_no_finished_phase(place: &Place) {
     let mut steps = 0;
     loop {
-        // A home and a state of their own for each step.
+        // Each step has its own home and state.
         let fresh = if place.database().is_some() { Place::postgres() } else { Place::sqlite() };
         let apart = Apart::of(&fresh);
         let ended = play(&apart, &fresh, steps, 0);
@@ -157,13 +157,13 @@ fn a_kill_at_any_step_repeats_nothing_that_was_done(place: &Place) {
         assert_eq!(run.summary.status, RunStatus::Succeeded, "step {steps}");
         let done = successes(&store);
         assert_eq!(done.len(), 2, "step {steps}: each phase succeeded once: {done:?}");
-        assert!(done_before.iter().all(|one| done.contains(one)), "step {steps}: what was done stays done");
+        assert!(done_before.iter().all(|one| done.contains(one)), "step {steps}: finished phases stay finished");
         let all = store.runs().open(&id()).executions(99, None).expect("listed").executions;
         assert!(all.iter().all(|one| one.end.is_some()), "step {steps}: nothing is in flight");
-        assert!(all.len() <= 3, "step {steps}: only what was in flight runs again: {all:?}");
+        assert!(all.len() <= 3, "step {steps}: only the execution in flight is repeated: {all:?}");
         let filter = ApprovalFilter { run: Some(id()), status: None };
         let gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
-        assert_eq!(gates.len(), 1, "step {steps}: it was asked once");
+        assert_eq!(gates.len(), 1, "step {steps}: the gate was opened once");
         assert!(gates[0].status == ApprovalStatus::Approved && gates[0].consumed_at.is_some(), "step {steps}");
         assert_eq!(run.scratch.len(), 2, "step {steps}");
         assert_eq!(run.phase_history.len(), 4, "step {steps}: {:?}", run.phase_history);
@@ -172,7 +172,7 @@ fn a_kill_at_any_step_repeats_nothing_that_was_done(place: &Place) {
             ["\"event\":\"start\"", "\"event\":\"succeed\"", "\"status\":\"approved\"", "\"status\":\"consumed\""]
         {
             let times = told.iter().filter(|line| line.contains(once)).count();
-            assert_eq!(times, 1, "step {steps}: {once} is told once");
+            assert_eq!(times, 1, "step {steps}: {once} is logged once");
         }
         if ended {
             assert!(steps > 20, "it took {steps} steps");
@@ -182,7 +182,7 @@ fn a_kill_at_any_step_repeats_nothing_that_was_done(place: &Place) {
     }
 }
 
-/// The executions that succeeded.
+/// Returns the executions that succeeded.
 fn successes(store: &Store) -> Vec<String> {
     let list = store.runs().open(&id()).executions(99, None).expect("listed");
     let won = list.executions.into_iter().filter(|one| one.end.as_ref().is_some_and(|end| end.finish.success));
@@ -191,7 +191,7 @@ fn successes(store: &Store) -> Vec<String> {
 
 fn a_run_that_kills_its_owner_is_given_up(place: &Place) {
     let apart = Apart::of(place);
-    // It dies in the midst of its first phase, however often it is taken up.
+    // It dies during its first phase, after every takeover.
     for life in 0..4 {
         assert!(!play(&apart, place, 4, life * 61));
     }

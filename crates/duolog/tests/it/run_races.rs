@@ -15,15 +15,15 @@ use super::Apart;
 use super::runs::{by, new, start};
 
 on_both_engines!(
-    eight_processes_never_run_more_than_may,
+    eight_processes_never_exceed_the_limit,
     eight_processes_do_each_thing_once,
-    a_wait_ends_by_what_another_process_does
+    a_wait_ends_by_a_change_of_another_process
 );
 
 const PROCESSES: usize = 8;
 const CAP: u32 = 4;
 
-/// Starts this binary again to play a role on the same home.
+/// Starts this binary again to run a role on the same home.
 pub fn child(apart: &Apart, place: &Place, role: &str, with: &str) -> Child {
     let address = match place.database() {
         Some(database) => database.url(),
@@ -40,7 +40,7 @@ pub fn child(apart: &Apart, place: &Place, role: &str, with: &str) -> Child {
         .expect("starts")
 }
 
-/// How a role opens the home it was given, and what it is to do; nothing where nobody plays.
+/// Returns the options and the task of a role; `None` if this process has no role.
 pub fn role() -> Option<(StoreOptions, String)> {
     let home = Home::beneath(std::path::Path::new(&std::env::var_os("DUOLOG_TEST_HOME")?));
     let said: StoreAddress = std::env::var("DUOLOG_TEST_STORE").ok()?.parse().expect("an address");
@@ -50,7 +50,7 @@ pub fn role() -> Option<(StoreOptions, String)> {
     Some((options, std::env::var("DUOLOG_TEST_WITH").expect("what to do")))
 }
 
-/// Lets all children begin at once, and gives the lines that they said of each word.
+/// Starts all children at once, and counts the lines that they print.
 fn race(mut children: Vec<Child>) -> BTreeMap<String, usize> {
     let mut readers = Vec::new();
     for child in &mut children {
@@ -87,7 +87,7 @@ fn count(store: &Store, status: RunStatus) -> u64 {
     counts.into_iter().find(|(one, _)| *one == status).map_or(0, |(_, count)| count)
 }
 
-fn eight_processes_never_run_more_than_may(place: &Place) {
+fn eight_processes_never_exceed_the_limit(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     for number in 0..40 {
@@ -101,7 +101,7 @@ fn eight_processes_never_run_more_than_may(place: &Place) {
     assert_eq!((count(&store, RunStatus::Succeeded), count(&store, RunStatus::Queued)), (40, 0));
 }
 
-/// Admits, runs and ends runs until none is left, and looks each time that no more run than may.
+/// Admits, runs and ends runs until none is left, and checks each time that the limit is not exceeded.
 #[test]
 fn admits() {
     let Some((options, owner)) = role() else { return };
@@ -146,10 +146,10 @@ fn eight_processes_do_each_thing_once(place: &Place) {
     }
     let expected = [("answer", 6), ("cancel", 6), ("claim", 6), ("retry", 6), ("start", 1)];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
-    assert_eq!(count(&store, RunStatus::Paused), 0, "no run is answered and paused");
+    assert_eq!(count(&store, RunStatus::Paused), 0, "no run is paused after its answer");
 }
 
-/// Answers, claims, retries and cancels the same runs as all others, and starts the same one.
+/// Answers, claims, retries and cancels the same runs as all others, and starts the same run.
 #[test]
 fn does_all() {
     let Some((options, with)) = role() else { return };
@@ -189,7 +189,7 @@ fn does_all() {
     }
 }
 
-fn a_wait_ends_by_what_another_process_does(place: &Place) {
+fn a_wait_ends_by_a_change_of_another_process(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let id = start(&store, "build", "t").run.id;
@@ -200,7 +200,7 @@ fn a_wait_ends_by_what_another_process_does(place: &Place) {
     });
 }
 
-/// Finishes the run it is given.
+/// Finishes the given run.
 #[test]
 fn finishes() {
     let Some((options, run)) = role() else { return };

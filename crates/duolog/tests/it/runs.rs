@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duolog::errors::{Busy, Conflict, NotFound, Stale};
 use duolog::runs::{
-    Admission, Attribution, Begun, End, Fence, Finish, NewRun, PhaseStanding, RunFilter, RunPage, RunSummary, Started,
+    Admission, Attribution, Begun, End, Fence, Finish, NewRun, PhaseState, RunFilter, RunPage, RunSummary, Started,
     Until,
 };
 use duolog::{
@@ -19,24 +19,24 @@ use super::{Apart, lines};
 on_both_engines!(
     a_run_goes_from_its_start_to_its_end,
     a_trigger_starts_one_run_at_a_time,
-    a_workflow_that_is_off_refuses,
+    a_disabled_workflow_starts_no_run,
     the_queue_is_first_come_first_served,
-    what_waits_too_long_is_cancelled,
+    a_run_that_waits_too_long_is_cancelled,
     an_owner_that_was_overtaken_writes_nothing,
     a_dead_owner_s_run_is_taken_over_and_given_up_at_the_cap,
     a_run_that_nobody_took_up_is_handed_over,
-    a_retry_keeps_what_was_done,
+    a_retry_keeps_finished_phases,
     scratch_and_nodes_are_merged_by_key,
-    what_cannot_be_is_refused_by_name,
-    ends_are_told_to_every_observer,
-    whoever_waits_is_woken,
-    a_run_goes_on_when_its_session_is_gone
+    invalid_values_are_refused_by_name,
+    every_observer_is_called_at_the_end,
+    a_waiter_is_woken,
+    a_run_continues_when_its_session_is_deleted
 );
 
-/// The second that clocks begin at.
+/// The start time of the clocks, in seconds.
 pub const BEGIN: i64 = 1_794_000_000;
 
-/// A store whose clock moves only when told to.
+/// A store whose clock moves only when the test advances it.
 pub struct Timed {
     pub apart: Apart,
     pub clock: FixedClock,
@@ -71,7 +71,7 @@ pub fn start(store: &Store, workflow: &str, trigger: &str) -> Started {
     store.runs().start(&new(workflow, trigger)).expect("starts")
 }
 
-/// A run that is running, and the claim on it.
+/// Returns a running run and its claim.
 pub fn claimed(store: &Store, trigger: &str, owner: &str) -> (RunId, Fence) {
     let new = NewRun { claimed_by: Some(owner.to_owned()), ..new("build", trigger) };
     let started = store.runs().start(&new).expect("starts");
@@ -86,7 +86,7 @@ fn done() -> Finish {
     Finish { success: true, ..Finish::default() }
 }
 
-/// What the log of a run tells, as `subtype event-or-state status` of each line.
+/// Returns the lines of a run's log, as `subtype event-or-state status`.
 fn told(store: &Store, run: &RunSummary) -> Vec<String> {
     let session = run.session_id.as_ref().expect("a session");
     let parsed = |line: &String| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
@@ -115,13 +115,13 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
     let started = store.runs().start(&new).expect("starts");
     assert!(!started.existed && started.run.status == RunStatus::Running);
     let (id, fence) = (started.run.id.clone(), started.fence.expect("claimed"));
-    let session = started.run.session_id.clone().expect("one of its own");
-    assert_eq!(session.as_str(), id.as_str(), "called as the run is");
+    let session = started.run.session_id.clone().expect("its own session");
+    assert_eq!(session.as_str(), id.as_str(), "named like the run");
     let run = store.runs().open(&id).under(fence);
     run.enter_phase("plan").expect("entered");
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Run);
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Run);
     let Begun::Started(execution) = run.begin("plan", None).expect("begun") else { panic!("not begun") };
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Running(execution.id.clone()));
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Running(execution.id.clone()));
     assert_eq!(run.begin("plan", None).expect("asked"), Begun::Running(execution.id.clone()));
     let finish = Finish {
         cost: Some(duolog::runs::dollars(0.13).expect("a cost")),
@@ -131,7 +131,7 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
     };
     run.end(&execution.id, &finish).expect("ended");
     run.complete_phase("plan", true, Some("it is planned")).expect("noted");
-    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseStanding::Done(execution.id.clone()));
+    assert_eq!(run.should_run_phase("plan").expect("asked"), PhaseState::Done(execution.id.clone()));
     assert_eq!(run.begin("plan", None).expect("asked"), Begun::Done(execution.id));
     let ended = run.finish(&End::Succeeded, Some("complete")).expect("finished");
     assert!(ended.changed && ended.previous == RunStatus::Running);
@@ -157,7 +157,7 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
             "run succeed succeeded"
         ]
     );
-    assert_eq!(store.runs().resolve(&id.as_str()[..30]).expect("by its beginning"), id);
+    assert_eq!(store.runs().resolve(&id.as_str()[..30]).expect("by a prefix"), id);
     assert_eq!(store.runs().resolve("none").expect_err("nothing").kind(), ErrorKind::NotFound);
 }
 
@@ -172,7 +172,7 @@ fn a_trigger_starts_one_run_at_a_time(place: &Place) {
     let next = start(&store, "build", "t");
     assert!(!next.existed && next.run.id != first.run.id);
     assert_eq!(store.runs().find_active("build", "t").expect("asked").map(|run| run.id), Some(next.run.id.clone()));
-    // The first cannot run again beside the second.
+    // The first run cannot be retried while the second is active.
     let refused = store.runs().open(&first.run.id).retry(Admission::IfFree, &by("ada")).expect_err("active");
     assert!(
         matches!(&refused, Error::Conflict(Conflict::TriggerActive { other, .. }) if *other == next.run.id),
@@ -185,7 +185,7 @@ fn a_trigger_starts_one_run_at_a_time(place: &Place) {
     assert_eq!(store.runs().start(&missing).expect_err("no session").kind(), ErrorKind::NotFound);
 }
 
-fn a_workflow_that_is_off_refuses(place: &Place) {
+fn a_disabled_workflow_starts_no_run(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let running = start(&store, "build", "1");
@@ -197,10 +197,14 @@ fn a_workflow_that_is_off_refuses(place: &Place) {
     let refused = store.runs().start(&new("build", "4")).expect_err("off");
     assert_eq!(refused.to_string(), "workflow \"build\" is disabled by ada");
     assert!(refused.hint().is_some_and(|hint| hint.contains("Workflows::enable")));
-    store.runs().open(&running.run.id).enter_phase("plan").expect("what runs goes on");
+    store.runs().open(&running.run.id).enter_phase("plan").expect("a running run continues");
     store.runs().open(&running.run.id).finish(&End::Succeeded, None).expect("finished");
     let admitted = store.runs().admit(None, 9).expect("admits").admitted;
-    assert_eq!(admitted.iter().map(|(run, _)| &run.id).collect::<Vec<_>>(), [&other.run.id], "past what is off");
+    assert_eq!(
+        admitted.iter().map(|(run, _)| &run.id).collect::<Vec<_>>(),
+        [&other.run.id],
+        "runs of disabled workflows are passed over"
+    );
     let names = |store: &Store| {
         let all = store.workflows().list(None, 9).expect("listed");
         all.into_iter().map(|one| (one.name, one.enabled, one.has_runs)).collect::<Vec<_>>()
@@ -223,13 +227,13 @@ fn the_queue_is_first_come_first_served(place: &Place) {
     assert_eq!(statuses[2..], [RunStatus::Queued; 4]);
     assert!(store.runs().admit(None, 9).expect("no place").admitted.is_empty());
     store.runs().open(&started[0].run.id).finish(&End::Succeeded, None).expect("finished");
-    // Who comes now waits behind those who wait.
+    // A new run waits behind the queued ones.
     assert_eq!(start(&store, "build", "late").run.status, RunStatus::Queued);
     let admitted = store.runs().admit(Some("w"), 9).expect("admits").admitted;
     assert_eq!(admitted.len(), 1);
     assert_eq!((&admitted[0].0.id, admitted[0].1.is_some()), (&started[2].run.id, true));
     assert_eq!(admitted[0].0.lease_owner.as_deref(), Some("w"));
-    // One that gives its place up goes to the end.
+    // A requeued run goes to the end.
     let fence = admitted[0].1.expect("claimed");
     let run = store.runs().open(&started[2].run.id).under(fence);
     assert!(run.requeue(&by("w")).expect("waits").changed);
@@ -250,7 +254,7 @@ fn the_queue_is_first_come_first_served(place: &Place) {
     assert_eq!(queued, ["5", "late", "2"]);
 }
 
-fn what_waits_too_long_is_cancelled(place: &Place) {
+fn a_run_that_waits_too_long_is_cancelled(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let first = start(&store, "build", "1");
@@ -263,12 +267,12 @@ fn what_waits_too_long_is_cancelled(place: &Place) {
     assert_eq!(expired.iter().map(|run| &run.id).collect::<Vec<_>>(), [&second.run.id]);
     let run = store.runs().get(&second.run.id).expect("there");
     assert_eq!(run.summary.status, RunStatus::Cancelled);
-    assert_eq!(run.error.as_deref(), Some("it waited for a place for more than 3600 s"));
+    assert_eq!(run.error.as_deref(), Some("it waited for a slot for more than 3600 s"));
     timed.pass(1800);
     store.runs().open(&first.run.id).finish(&End::Succeeded, None).expect("finished");
     let admitted = store.runs().admit(None, 9).expect("admits");
     assert!(admitted.admitted.is_empty());
-    assert_eq!(admitted.expired[0].id, third.run.id, "who admits sees that too");
+    assert_eq!(admitted.expired[0].id, third.run.id, "an admission expires it too");
     assert_eq!(store.runs().count_by_status().expect("counted").len(), 2);
 }
 
@@ -291,7 +295,7 @@ fn an_owner_that_was_overtaken_writes_nothing(place: &Place) {
     assert!(matches!(unclaimed.claim("w2", None), Err(Error::Busy(Busy::Claimed { .. }))), "it was renewed");
     one.enter_phase("still").expect("it holds");
     timed.pass(11);
-    one.enter_phase("late").expect("nobody has overtaken it");
+    one.enter_phase("late").expect("no claim has overtaken it");
     let claim = unclaimed.claim("w2", None).expect("claimed");
     assert!(claim.taken_over && claim.fence > first && claim.closed == [execution.id.clone()]);
     let two = store.runs().open(&id).under(claim.fence);
@@ -310,7 +314,7 @@ fn an_owner_that_was_overtaken_writes_nothing(place: &Place) {
         one.requeue(&by("w1")).err(),
     ];
     for (number, error) in refused.into_iter().enumerate() {
-        let error = error.unwrap_or_else(|| panic!("{number} was let through"));
+        let error = error.unwrap_or_else(|| panic!("call {number} was accepted"));
         assert!(
             matches!(&error, Error::Stale(Stale::Overtaken { by: Some(by), .. }) if by == "w2"),
             "{number}: {error}"
@@ -321,7 +325,7 @@ fn an_owner_that_was_overtaken_writes_nothing(place: &Place) {
     two.release().expect("given up");
     assert!(matches!(two.enter_phase("x"), Err(Error::Stale(Stale::Overtaken { by: None, .. }))));
     let claim = store.runs().open(&id).claim("w3", Some(Duration::from_secs(5))).expect("at once");
-    assert!(!claim.taken_over, "it was given up");
+    assert!(!claim.taken_over, "it was released");
     assert_eq!(claim.lease_expires_at.as_micros() / 1_000_000, BEGIN + 116);
     assert_eq!(claim.run.restart_count, 1);
 }
@@ -353,10 +357,13 @@ fn a_dead_owner_s_run_is_taken_over_and_given_up_at_the_cap(place: &Place) {
     let run = store.runs().get(&id).expect("there");
     assert_eq!((run.summary.status, run.summary.restart_count), (RunStatus::Failed, 3));
     assert!(run.error.as_deref().is_some_and(|why| why.contains("taken over 3 times")), "{:?}", run.error);
-    assert!(store.runs().executions().get(&other.id).expect("there").end.is_none(), "a sibling's is left alone");
+    assert!(
+        store.runs().executions().get(&other.id).expect("there").end.is_none(),
+        "an execution of another run is not closed"
+    );
     assert_eq!(store.runs().summary(&paused).expect("there").status, RunStatus::Paused);
     assert_eq!(store.runs().summary(&queued).expect("there").status, RunStatus::Queued);
-    // A person's retry does not eat the crash budget, and has all of it.
+    // A retry by a user does not count as a takeover, and the count starts again.
     let retried = store.runs().open(&id).retry(Admission::IfFree, &by("ada")).expect("again");
     assert_eq!((retried.run.retry_count, retried.run.restart_count), (1, 0));
 }
@@ -368,14 +375,14 @@ fn a_run_that_nobody_took_up_is_handed_over(place: &Place) {
     timed.pass(59);
     store.runs().open(&id).enter_phase("by-hand").expect("entered");
     timed.pass(59);
-    assert!(store.runs().recover("w").expect("looks").resumed.is_empty(), "whoever writes is alive");
+    assert!(store.runs().recover("w").expect("looks").resumed.is_empty(), "an owner that writes is alive");
     timed.pass(2);
     let recovered = store.runs().recover("w").expect("recovers");
     assert_eq!((recovered.resumed.len(), recovered.resumed[0].taken_over), (1, false));
     assert_eq!(recovered.resumed[0].run.restart_count, 0, "nobody died");
 }
 
-fn a_retry_keeps_what_was_done(place: &Place) {
+fn a_retry_keeps_finished_phases(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (id, fence) = claimed(&store, "t", "w");
@@ -401,9 +408,9 @@ fn a_retry_keeps_what_was_done(place: &Place) {
     assert!(whole.error.is_none() && whole.summary.finished_at.is_none());
     assert_eq!(whole.scratch, [("plan".to_owned(), "\"blue\"".to_owned())]);
     assert_eq!(whole.phase_history.len(), 1);
-    assert!(matches!(open.should_run_phase("plan").expect("asked"), PhaseStanding::Done(_)));
-    assert_eq!(open.should_run_phase("code").expect("asked"), PhaseStanding::Run);
-    let stale = run.enter_phase("x").expect_err("its claim went with the end");
+    assert!(matches!(open.should_run_phase("plan").expect("asked"), PhaseState::Done(_)));
+    assert_eq!(open.should_run_phase("code").expect("asked"), PhaseState::Run);
+    let stale = run.enter_phase("x").expect_err("its claim ended with the run");
     assert!(matches!(stale, Error::Stale(Stale::Overtaken { by: None, .. })), "{stale}");
     open.cancel(&by("ada")).expect("cancelled");
     let queued = open.retry(Admission::Queue, &by("ada")).expect("waits");
@@ -436,7 +443,7 @@ fn scratch_and_nodes_are_merged_by_key(place: &Place) {
     assert!(whole.scratch.contains(&("last".to_owned(), "{\"a\":[1, 2]}".to_owned())));
     let pair = |node: &str, status: &str| (node.to_owned(), status.to_owned());
     assert_eq!(whole.node_statuses, [pair("n1", "\"succeeded\""), pair("n2", "\"pending\"")]);
-    // One value, and all of them, are bounded.
+    // A single value and the total are limited.
     let value = format!("\"{}\"", "x".repeat(60 << 10));
     for number in 0..17 {
         run.merge_scratch(&format!("{{\"big{number}\":{value}}}")).expect("merged");
@@ -444,11 +451,11 @@ fn scratch_and_nodes_are_merged_by_key(place: &Place) {
     let full = run.merge_scratch(&format!("{{\"big17\":{value}}}")).expect_err("full");
     assert!(full.kind() == ErrorKind::Invalid && full.to_string().contains("scratch"), "{full}");
     assert!(!store.runs().get(&id).expect("there").scratch.iter().any(|(key, _)| key == "big17"));
-    run.merge_scratch("{\"big0\":1}").expect("a smaller one makes room");
+    run.merge_scratch("{\"big0\":1}").expect("a smaller value makes room");
     run.merge_scratch(&format!("{{\"big17\":{value}}}")).expect("merged");
 }
 
-fn what_cannot_be_is_refused_by_name(place: &Place) {
+fn invalid_values_are_refused_by_name(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let bad = [
@@ -492,7 +499,7 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
         run.renew(None).err(),
     ];
     for (number, error) in invalid.into_iter().enumerate() {
-        let error = error.unwrap_or_else(|| panic!("{number} was let through"));
+        let error = error.unwrap_or_else(|| panic!("call {number} was accepted"));
         assert_eq!(error.kind(), ErrorKind::Invalid, "{number}: {error}");
     }
     assert!(matches!(run.resume(&Attribution::default()).map(|turned| turned.changed), Ok(false)), "it runs");
@@ -516,7 +523,7 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
     assert!(matches!(store.runs().get(&RunId::new()), Err(Error::NotFound(NotFound::Run(_)))));
 }
 
-fn ends_are_told_to_every_observer(place: &Place) {
+fn every_observer_is_called_at_the_end(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let (seen, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -535,10 +542,10 @@ fn ends_are_told_to_every_observer(place: &Place) {
         assert!(!store.runs().open(&id).finish(&end, None).expect("asked again").changed);
     }
     assert_eq!(*seen.lock().expect("whole"), [RunStatus::Succeeded, RunStatus::Failed]);
-    assert_eq!(count.load(Ordering::SeqCst), 2, "each once, whatever the others do");
+    assert_eq!(count.load(Ordering::SeqCst), 2, "each once, despite panics of others");
 }
 
-fn whoever_waits_is_woken(place: &Place) {
+fn a_waiter_is_woken(place: &Place) {
     let apart = Apart::of(place);
     let (waiting, acting) = (apart.open(), apart.open());
     let id = start(&waiting, "build", "t").run.id;
@@ -546,7 +553,7 @@ fn whoever_waits_is_woken(place: &Place) {
     let met = waiting.runs().open(&id).wait(&Until::Status(vec![RunStatus::Running]), long).expect("so already");
     assert_eq!(met.status, RunStatus::Running);
     let over = waiting.runs().open(&id).wait(&Until::Ended, Duration::from_millis(1)).expect("as it is");
-    assert_eq!(over.status, RunStatus::Running, "time ran out");
+    assert_eq!(over.status, RunStatus::Running, "the wait timed out");
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| waiting.runs().open(&id).wait(&Until::Settled, long));
         acting.runs().open(&id).pause(&by("ada")).expect("paused");
@@ -557,7 +564,7 @@ fn whoever_waits_is_woken(place: &Place) {
     });
 }
 
-fn a_run_goes_on_when_its_session_is_gone(place: &Place) {
+fn a_run_continues_when_its_session_is_deleted(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open().close().map(|()| timed.open()).expect("opens again");
     let started = start(&store, "build", "t");
@@ -571,7 +578,7 @@ fn a_run_goes_on_when_its_session_is_gone(place: &Place) {
     assert_eq!(listed.expect("listed").runs.len(), 1);
 }
 
-/// Whatever hangs on a run, a change of its status writes its row, an index or two and the line about it.
+/// A status change writes the row of the run, one or two indexes and the log line, however much data the run has.
 #[test]
 fn a_change_of_status_writes_little() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -591,12 +598,12 @@ fn a_change_of_status_writes_little() {
     let beside = rusqlite::Connection::open(home.state.join("state.db")).expect("opens");
     for what in ["pause", "resume", "finish"] {
         let written = started.iter().map(|id| {
-            // Lines of the change before are copied first: what is written next is this one.
+            // Lines of the previous change are copied first, so that only the next change is measured.
             let waiting = "SELECT EXISTS (SELECT 1 FROM outbox_lines)";
             let waits = || beside.query_row(waiting, [], |row| row.get::<_, bool>(0)).expect("reads");
             let began = std::time::Instant::now();
             while waits() {
-                assert!(began.elapsed().as_secs() < 60, "lines wait for a minute");
+                assert!(began.elapsed().as_secs() < 60, "lines have been waiting for a minute");
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
             store.state().checkpoint().expect("moved");
@@ -610,7 +617,7 @@ fn a_change_of_status_writes_little() {
             duolog_testkit::written_ahead(&log)
         });
         let bytes = written.min().expect("some");
-        // Resuming takes a slot, and so writes the row of the queue too.
+        // A resume takes a slot, so it also writes the row of the queue.
         let most = if what == "resume" { 5 * 4120 } else { 20_000 };
         assert!((3 * 4120..=most).contains(&bytes), "{what}: {bytes} bytes of write-ahead log");
     }

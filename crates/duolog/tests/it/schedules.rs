@@ -49,7 +49,7 @@ fn named(name: &str, cron: &str) -> BaseSchedule {
     }
 }
 
-/// A store with these schedules, whose clock shows this.
+/// A store with these schedules and a clock at this time.
 fn open(apart: &Apart, schedules: Vec<BaseSchedule>, now: &str) -> (Store, FixedClock) {
     let clock = FixedClock::at(at(now).as_micros());
     let mut options = apart.options();
@@ -58,7 +58,7 @@ fn open(apart: &Apart, schedules: Vec<BaseSchedule>, now: &str) -> (Store, Fixed
     (Store::open(options).expect("opens"), clock)
 }
 
-/// Whether it died before or after the run was started.
+/// Both if the process died before the run was started and after.
 fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
     for is_started in [false, true] {
         let apart = Apart::of(place);
@@ -94,7 +94,7 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
     }
 }
 
-/// Ticks, and tells what was fired.
+/// Ticks, and returns the times that were fired.
 fn tick(store: &Store, now: &str) -> Vec<(String, String)> {
     let ticked = store.schedules().tick(at(now), |_, _| FiringResult::done()).expect("ticks");
     let told = |one: &Fired| (one.due.name.clone(), one.due.due_at.to_string()[..16].to_owned());
@@ -118,7 +118,11 @@ fn what_is_said_over_a_schedule_goes_before_the_configuration(place: &Place) {
     let zone = |text: &str| ScheduleChange { zone: Some(Some(text.to_owned())), ..ScheduleChange::default() };
     set(cron("30 2 * * *")).expect("set");
     let both = set(zone("Europe/Berlin")).expect("set");
-    assert_eq!((both.cron.value.as_str(), both.cron.from), ("30 2 * * *", Origin::Override), "what is not said stays");
+    assert_eq!(
+        (both.cron.value.as_str(), both.cron.from),
+        ("30 2 * * *", Origin::Override),
+        "other overrides are kept"
+    );
     assert_eq!((both.zone.from, both.enabled.from), (Origin::Override, Origin::Base));
     let local: Vec<&str> = both.next.iter().map(|time| time.local.as_str()).collect();
     assert_eq!(local[..2], ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]);
@@ -130,19 +134,19 @@ fn what_is_said_over_a_schedule_goes_before_the_configuration(place: &Place) {
         (cleared.cron.from, cleared.zone.from, cleared.enabled.from),
         (Origin::Base, Origin::Base, Origin::Override)
     );
-    // What says nothing any more is gone.
+    // An override without any field is deleted.
     let none = set(ScheduleChange { enabled: Some(None), ..ScheduleChange::default() }).expect("set");
     assert_eq!((none.overridden, none.enabled.value), (None, true));
-    assert!(!schedules.clear("nightly", Durability::Process).expect("asked"), "nothing is said over it");
+    assert!(!schedules.clear("nightly", Durability::Process).expect("asked"), "there is no override");
     for (change, what) in [(cron("61 * * * *"), "minute"), (zone("Berlin"), "Europe/Berlin")] {
-        let refused = set(change).expect_err("it cannot be meant");
+        let refused = set(change).expect_err("it is not valid");
         assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains(what), "{refused}");
     }
-    assert_eq!(schedules.get("nightly", now).expect("there").overridden, None, "nothing was kept of that");
+    assert_eq!(schedules.get("nightly", now).expect("there").overridden, None, "nothing was stored");
     let unknown = schedules.get("nightl", now).expect_err("no such schedule");
     assert_eq!((unknown.kind(), unknown.hint().as_deref()), (ErrorKind::NotFound, Some("did you mean nightly?")));
     set(cron("0 4 * * *")).expect("set");
-    // Another home on the same state has it so, and one that does not have the schedule is told of it.
+    // Another home on the same state has the same override, and a home without the schedule lists its name.
     let elsewhere = Apart::of(place);
     let (other, _) = open(&elsewhere, vec![named("nightly", "0 3 * * *")], "2026-03-28T12:00:00Z");
     assert_eq!(other.schedules().get("nightly", now).expect("there").cron.value, "0 4 * * *");
@@ -157,7 +161,7 @@ fn a_time_is_fired_once_and_leaves_a_trace(place: &Place) {
     let apart = Apart::of(place);
     let bases = vec![named("hourly", "0 * * * *"), named("daily", "30 12 * * *")];
     let (store, _) = open(&apart, bases, "2026-01-01T12:00:00Z");
-    assert_eq!(tick(&store, "2026-01-01T12:15:00Z"), [], "what lies before the first tick was not missed");
+    assert_eq!(tick(&store, "2026-01-01T12:15:00Z"), [], "times before the first tick are not missed");
     assert_eq!(tick(&store, "2026-01-01T12:29:59Z"), []);
     assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), fired("daily", "2026-01-01T12:30"));
     assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), [], "once");
@@ -174,7 +178,7 @@ fn a_time_is_fired_once_and_leaves_a_trace(place: &Place) {
     assert_eq!((run.actor.as_deref(), run.workflow_run_id.as_deref()), (Some("ada"), Some("run-1")));
     assert_eq!((run.home_id, run.started_at), (store.home_id(), at("2026-01-01T12:00:00Z")), "by the clock");
     assert!(run.finished_at.is_some());
-    // Another home has no part in it any more.
+    // Another home does not fire it again.
     let elsewhere = Apart::of(place);
     let (other, _) = open(&elsewhere, vec![named("hourly", "0 * * * *")], "2026-01-01T13:00:00Z");
     assert_eq!(tick(&other, "2026-01-01T13:00:30Z"), []);
@@ -188,16 +192,20 @@ fn what_was_missed_is_made_up_for_as_the_configuration_says(place: &Place) {
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     let told: Vec<String> =
         tick(&store, "2026-01-01T03:30:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
-    assert_eq!(told, ["allT01:00", "allT02:00", "allT03:00", "latestT03:00", "noneT03:00"], "what is skipped is told");
+    assert_eq!(
+        told,
+        ["allT01:00", "allT02:00", "allT03:00", "latestT03:00", "noneT03:00"],
+        "a skipped time is reported"
+    );
     let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
     assert_eq!((latest.len(), latest[0].detail.as_deref()), (1, Some("2 earlier times were missed")));
     let none = store.schedules().runs(Some("none"), None, 9).expect("lists").runs;
-    assert_eq!((none.len(), none[0].standing), (1, FiringStatus::Ended(CronOutcome::Skipped)), "it is on record");
+    assert_eq!((none.len(), none[0].standing), (1, FiringStatus::Ended(CronOutcome::Skipped)), "it is recorded");
     assert!(none[0].finished_at.is_some());
-    // In time it is fired.
+    // Within the grace period it is fired.
     let told = tick(&store, "2026-01-01T04:04:00Z");
     assert_eq!(told.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["all", "latest", "none"]);
-    // However long nobody looked, it is bounded.
+    // The number is bounded, however long no process ticked.
     assert_eq!(tick(&store, "2036-01-01T00:00:00Z").len(), 101 + 1 + 1);
 }
 
@@ -211,9 +219,9 @@ fn a_schedule_that_was_switched_off_misses_nothing(place: &Place) {
     assert_eq!(tick(&store, "2026-01-01T02:30:00Z"), []);
     clock.advance(hours(3));
     store.schedules().set("hourly", &enabled(true), Durability::Process).expect("set");
-    assert_eq!(tick(&store, "2026-01-01T03:40:00Z"), [], "what passed before it was switched on was not missed");
+    assert_eq!(tick(&store, "2026-01-01T03:40:00Z"), [], "times while it was disabled are not missed");
     assert_eq!(tick(&store, "2026-01-01T04:10:00Z"), fired("hourly", "2026-01-01T04:00"));
-    // Nobody ticks for a while; then a change takes what lies before it out of reach, and so does taking it back.
+    // No process ticks for a while; then a change skips the earlier times, and so does removing it.
     clock.advance(hours(4));
     let often = ScheduleChange { cron: Some(Some("*/5 * * * *".to_owned())), ..ScheduleChange::default() };
     store.schedules().set("hourly", &often, Durability::Process).expect("set");
@@ -234,7 +242,7 @@ fn whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again(place: &Place)
     assert!(died.is_err());
     drop(store);
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:05:00Z");
-    assert_eq!(tick(&store, "2026-01-01T01:05:00Z"), [], "it may be under way");
+    assert_eq!(tick(&store, "2026-01-01T01:05:00Z"), [], "it may be running");
     let standing = |store: &Store| store.schedules().runs(None, None, 9).expect("lists").runs[0].standing;
     assert_eq!(standing(&store), FiringStatus::Running);
     drop(store);
@@ -245,7 +253,7 @@ fn whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again(place: &Place)
     assert_eq!((schedule.failures, schedule.latest.map(|run| run.standing)), (1, Some(FiringStatus::Lost)));
 }
 
-/// Eight stores, each a home of its own, tick at once.
+/// Eight stores, each in its own home, tick at once.
 fn many_stores_fire_a_time_once(place: &Place) {
     let homes: Vec<Apart> = (0..8).map(|_| Apart::of(place)).collect();
     let bases =
@@ -298,21 +306,21 @@ fn failures_one_after_another_are_counted(place: &Place) {
     assert_eq!(counted, [1, 0, 1, 1, 2]);
     let latest = store.schedules().get("hourly", at("2026-01-01T09:00:00Z")).expect("there").latest.expect("fired");
     assert_eq!(latest.error.as_deref(), Some("third"));
-    // Doctor speaks of what fails again and again.
+    // Doctor reports schedules that keep failing.
     let examined = || {
         let report = store.doctor().examine(Depth::Deep, |_| {}).expect("examined");
         report.checks.into_iter().find(|check| check.name == "schedules").expect("a check")
     };
-    assert_eq!(examined().status, Status::Ok, "two are no pattern");
+    assert_eq!(examined().status, Status::Ok, "two failures are not reported");
     store.schedules().tick(at("2026-01-01T06:00:01Z"), |_, _| FiringResult::failed("fourth")).expect("ticks");
     let check = examined();
     assert_eq!(check.status, Status::Warning);
-    let told = "hourly failed 3 times one after another, since 2026-01-01T09:00:00.000000Z: fourth";
+    let told = "hourly failed 3 times in a row, since 2026-01-01T09:00:00.000000Z: fourth";
     assert_eq!((check.detail.as_str(), failures(&store)), (told, 3));
     assert!(check.hint.is_some_and(|hint| hint.contains("duolog schedules runs \"hourly\"")));
     let off = ScheduleChange { enabled: Some(Some(false)), ..ScheduleChange::default() };
     store.schedules().set("hourly", &off, Durability::Process).expect("set");
-    assert_eq!(examined().status, Status::Ok, "it is not to fire");
+    assert_eq!(examined().status, Status::Ok, "it is disabled");
     store.schedules().clear("hourly", Durability::Process).expect("cleared");
     assert_eq!(tick(&store, "2026-01-01T10:00:00Z").len(), 1);
     assert_eq!((failures(&store), examined().status), (0, Status::Ok));
@@ -328,8 +336,8 @@ fn a_corrected_clock_loses_no_time(place: &Place) {
     assert!(names("2026-01-01T00:30:00Z").is_empty());
     assert_eq!(names("2026-01-01T01:30:00Z"), ["latest01-01T01:00", "all01-01T01:00"]);
     let ahead = names("2027-01-01T00:30:00Z");
-    assert_eq!((ahead.len(), ahead[0].as_str()), (1 + 101, "latest01-01T00:00"), "as the clock had it");
-    // It is set right: what became due since the last right tick was fired by nobody.
+    assert_eq!((ahead.len(), ahead[0].as_str()), (1 + 101, "latest01-01T00:00"), "by the wrong clock");
+    // The clock is corrected: no process fired the times since the last correct tick.
     let corrected = names("2026-01-01T03:30:00Z");
     assert_eq!(corrected, ["latest01-01T03:00", "all01-01T02:00", "all01-01T03:00"]);
     assert!(names("2026-01-01T03:30:00Z").is_empty(), "once");
@@ -339,7 +347,7 @@ fn a_corrected_clock_loses_no_time(place: &Place) {
     let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
     let of = |due: &str| latest.iter().find(|run| run.due_at == at(due)).and_then(|run| run.detail.clone());
     assert_eq!(of("2026-01-01T03:00:00Z").as_deref(), Some("1 earlier time was missed"));
-    // A schedule that was first looked at, or changed, by the clock that was ahead begins when it is set right.
+    // A schedule that was first ticked, or changed, by the clock that was ahead starts when the clock is corrected.
     let elsewhere = Apart::of(place);
     let (other, _) = open(&elsewhere, vec![named("young", "0 * * * *")], "2026-01-01T00:30:00Z");
     assert_eq!(tick(&other, "2027-01-01T00:30:00Z"), []);
@@ -347,7 +355,7 @@ fn a_corrected_clock_loses_no_time(place: &Place) {
     assert_eq!(tick(&other, "2026-01-01T06:30:00Z"), fired("young", "2026-01-01T06:00"));
 }
 
-/// `tick --until` an instant that has passed is no clock set back.
+/// `tick --until` with a time in the past does not mean that the clock was set back.
 fn an_instant_that_has_passed_moves_nothing_back(place: &Place) {
     let apart = Apart::of(place);
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T05:30:00Z");
@@ -378,7 +386,7 @@ fn a_change_of_a_schedule_records_the_times_that_it_skips(place: &Place) {
     assert_eq!(latest().actor.as_deref(), Some("ada"));
     clock.advance(3_600_000_000);
     schedules.clear("hourly", Durability::Process).expect("cleared");
-    assert_eq!(told().0, "03:00", "nothing is due of a schedule that is disabled");
+    assert_eq!(told().0, "03:00", "a disabled schedule has no due times");
     clock.advance(3_600_000_000);
     let cron = ScheduleChange { cron: Some(Some("30 12 * * *".to_owned())), ..ScheduleChange::default() };
     schedules.set("hourly", &cron, Durability::Process).expect("set");
@@ -417,7 +425,7 @@ fn each_missed_time_has_a_run_of_its_own(place: &Place) {
         let trigger = store.runs().get(&id).expect("there").summary.trigger_id;
         assert_eq!(trigger, format!("report@{}", one.due.due_at));
     }
-    // What is beyond the limit is recorded, with the reason.
+    // Times beyond the limit are recorded, with the reason.
     let many = fire_all("2026-01-09T00:30:00Z");
     assert_eq!(many.len(), 101);
     let (first, rest) = many.split_first().expect("some");
@@ -428,14 +436,14 @@ fn each_missed_time_has_a_run_of_its_own(place: &Place) {
     assert_eq!((run.standing, run.detail), (FiringStatus::Ended(CronOutcome::Skipped), first.outcome.detail.clone()));
 }
 
-/// Another schedule's row is damaged, or the state cannot be written any more: what was fired is told, and what was not
-/// tried is fired by the next tick and is never recorded as lost.
+/// Another schedule's row is damaged, or the state is no longer writable: the fired times are returned, and times that
+/// were not tried are fired by the next tick and never recorded as lost.
 fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Place) {
     let apart = Apart::of(place);
     let all = BaseSchedule { catch_up: CatchUp::All, ..named("all", "0 * * * *") };
     let (store, _) = open(&apart, vec![all, named("later", "0 * * * *")], "2026-01-01T04:30:00Z");
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
-    // The second firing leaves a row that the record of its end does not fit.
+    // The second firing returns a result that does not fit its row.
     let too_long = FiringResult { workflow_run_id: Some("r".repeat(4096)), ..FiringResult::done() };
     let mut fires = 0;
     let interrupted = store
@@ -449,13 +457,13 @@ fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Plac
         interrupted.ticked.fired.iter().map(|one| one.due.due_at.to_string()[11..13].to_owned()).collect();
     assert_eq!((fires, told), (2, vec!["01".to_owned(), "02".to_owned()]), "{interrupted}");
     let runs = store.schedules().runs(None, None, 9).expect("lists").runs;
-    assert_eq!(runs.len(), 2, "what was not tried has no record");
+    assert_eq!(runs.len(), 2, "times that were not tried have no row");
     let rest: Vec<_> = tick(&store, "2026-01-01T04:31:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
     assert_eq!(rest, ["allT03:00", "allT04:00", "laterT04:00"]);
     let lost = |run: &&duolog::schedules::CronRun| !matches!(run.standing, FiringStatus::Ended(_));
     let runs = store.schedules().runs(None, None, 9).expect("lists").runs;
     let open: Vec<_> = runs.iter().filter(lost).map(|run| run.due_at.to_string()[11..13].to_owned()).collect();
-    assert_eq!(open, ["02"], "only what was fired, and whose end could not be recorded");
+    assert_eq!(open, ["02"], "only the firing whose end could not be recorded");
 }
 
 fn a_page_of_firings_goes_on_where_the_last_one_ended(place: &Place) {
@@ -495,7 +503,7 @@ fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) 
         let ticked = store.schedules().tick(at(now), fire).expect("ticks");
         ticked.fired.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
     };
-    assert!(tick("2026-03-28T12:30:00Z").is_empty(), "it begins when somebody looks");
+    assert!(tick("2026-03-28T12:30:00Z").is_empty(), "the first tick fires nothing");
     let [first] = &tick("2026-03-28T13:00:10Z")[..] else { panic!("one time") };
     assert_eq!(first.outcome, CronOutcome::Ok);
     let id = RunId::parse(first.workflow_run_id.as_deref().expect("a run")).expect("an id");
@@ -508,7 +516,7 @@ fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) 
     let [third] = &tick("2026-03-28T15:00:10Z")[..] else { panic!("one time") };
     assert!(third.outcome == CronOutcome::Ok && third.workflow_run_id != Some(id.to_string()), "{third:?}");
 
-    // What the configuration switches off is off until somebody says otherwise, and the other way round.
+    // A workflow that the configuration disables can be enabled by an override, and the other way round.
     let workflows = store.workflows();
     let start = |workflow: &str| store.runs().start(&NewRun::new(workflow, TriggerType::Cli, "t"));
     assert!(matches!(start("off"), Err(Error::Conflict(Conflict::WorkflowDisabled { .. }))));

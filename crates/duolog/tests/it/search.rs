@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use duolog::errors::Invalid;
-use duolog::search::{BadQuery, Found, Hit, IndexStanding, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::search::{BadQuery, Found, Hit, IndexStatus, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::{Batch, Durability, Home, SessionId, Store, StoreOptions, Timestamp};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -14,9 +14,9 @@ use tempfile::TempDir;
 
 use super::{Apart, line};
 
-on_both_engines!(what_was_appended_is_found);
+on_both_engines!(appended_lines_are_found);
 
-/// A home of its own.
+/// A separate home.
 struct Room(TempDir);
 
 impl Room {
@@ -43,7 +43,7 @@ fn append(store: &Store, thread: &str, lines: &[String]) -> SessionId {
     session
 }
 
-/// A line in which the agent says something.
+/// A line with an answer of the agent.
 fn said(text: &str) -> String {
     let text = serde_json::to_string(text).expect("JSON");
     format!("{{\"type\":\"assistant\",\"message\":{{\"role\":\"assistant\",\"content\":{text}}}}}")
@@ -57,21 +57,21 @@ fn find(store: &Store, query: &str) -> Found {
     store.search().find(&request(query, UseIndex::IfPossible), |_| {}).expect("searches")
 }
 
-/// How often something is found, by the index alone.
+/// The number of hits with the index only.
 fn indexed(store: &Store, query: &str) -> usize {
     let found = find(store, query);
     assert!(found.used_index && found.scanned_bytes == 0 && found.without_index.is_none(), "{found:?}");
     found.hits.len()
 }
 
-/// Every hit, page by page.
+/// Returns every hit, page by page.
 fn every(store: &Store, request: &SearchRequest) -> Vec<Hit> {
     let (mut request, mut hits) = (request.clone(), Vec::new());
     loop {
         let found = store.search().find(&request, |_| {}).expect("searches");
         assert_eq!(found.used_index, request.index == UseIndex::IfPossible && request.query.has_words());
         assert!(found.hits.len() <= request.limit as usize);
-        // A loss that is on record hides nothing of what is there.
+        // A loss that is on record does not hide the existing lines.
         assert!(found.unread.iter().all(|(_, reason)| reason.contains("lost earlier")), "{:?}", found.unread);
         hits.extend(found.hits);
         match found.next {
@@ -81,7 +81,7 @@ fn every(store: &Store, request: &SearchRequest) -> Vec<Hit> {
     }
 }
 
-/// Asserts that the index and a scan answer alike; says how many hits there are.
+/// Asserts that the index and a scan give the same result, and returns the number of hits.
 fn alike(store: &Store, query: &str, filter: &SearchFilter) -> usize {
     let asked = |index, limit| SearchRequest { filter: filter.clone(), limit, ..request(query, index) };
     let with = every(store, &asked(UseIndex::IfPossible, 60));
@@ -90,7 +90,7 @@ fn alike(store: &Store, query: &str, filter: &SearchFilter) -> usize {
     with.len()
 }
 
-fn what_was_appended_is_found(place: &Place) {
+fn appended_lines_are_found(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
@@ -100,7 +100,7 @@ fn what_was_appended_is_found(place: &Place) {
     assert!(found.used_index, "{found:?}");
     store.log(&session).append(&line(&said("then the work")), Durability::Process).expect("appended");
     assert_eq!((find(&store, "work").hits.len(), find(&store, "the").hits.len()), (1, 2));
-    assert!(apart.home().state.join("search.db").exists(), "beside the logs, wherever the state is");
+    assert!(apart.home().state.join("search.db").exists(), "beside the logs, even if the state is elsewhere");
     store.sessions().delete(&session).expect("deleted");
     assert!(find(&store, "plan").hits.is_empty());
 }
@@ -119,7 +119,7 @@ fn project(directory: &Path, texts: &mut Vec<String>) {
     }
 }
 
-/// Texts of about a screen each.
+/// Texts of about one screen each.
 fn corpus() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
@@ -136,7 +136,7 @@ fn corpus() -> Vec<String> {
     texts
 }
 
-/// What people would look for: words and pieces of the texts themselves.
+/// Realistic queries: words and parts of the texts.
 fn queries(texts: &[String]) -> Vec<String> {
     let mut words = BTreeSet::new();
     for text in texts {
@@ -175,10 +175,10 @@ fn index_and_scan_answer_alike_on_code_and_prose() {
             continue;
         }
         let found = alike(&store, &query, &SearchFilter::default());
-        // What a match is, told in other words.
+        // A second definition of a match.
         if query.len() > 2 && query.chars().all(|letter| letter.is_ascii_alphanumeric()) {
             let is_word = |word: &str| word.eq_ignore_ascii_case(&query);
-            // Single signs of other scripts stand beside words without a space.
+            // Single characters of other scripts are adjacent to words without a space.
             let holds = |text: &&String| text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_word);
             let ascii = texts.iter().filter(|text| text.is_ascii()).filter(holds).count();
             assert!(found >= ascii && found <= texts.iter().filter(holds).count(), "{query}: {found}");
@@ -202,7 +202,7 @@ fn every_dialect_is_searched_alike_however_it_came_in() {
     ];
     let room = Room::new();
     let store = room.open();
-    // A few lines at a time, the index brought up to each: what a reader remembers goes with it.
+    // A few lines at a time, with an index update after each step, so that the stored state of the reader is used.
     let longest = made.iter().map(|made| made.lines.len()).max().expect("logs");
     for from in (0..longest).step_by(3) {
         for (number, made) in made.iter().enumerate() {
@@ -214,7 +214,7 @@ fn every_dialect_is_searched_alike_however_it_came_in() {
         alike(&store, "the", &SearchFilter::default());
     }
     let roles = ["user", "assistant", "thinking", "tool_call", "tool_result", "result", "note", "moderator"];
-    let texts: String = made.iter().map(transcripts::Made::text).collect();
+    let texts: String = made.iter().map(transcripts::GeneratedLog::text).collect();
     let words: BTreeSet<&str> = texts.split(|letter: char| !letter.is_alphanumeric()).collect();
     let mut hits = 0;
     for word in words.iter().filter(|word| !word.is_empty()).step_by(words.len() / 80) {
@@ -223,7 +223,7 @@ fn every_dialect_is_searched_alike_however_it_came_in() {
     assert!(hits > 0);
     let role = |role: &str| SearchFilter { role: Some(role.to_owned()), ..SearchFilter::default() };
     let by_role: usize = roles.map(|name| alike(&store, "e* -zzz", &role(name))).into_iter().sum();
-    assert!(by_role > 0, "some role was found");
+    assert!(by_role > 0, "a role was found");
     let all = every(&store, &request("a*", UseIndex::IfPossible));
     let tools: BTreeSet<String> = all.iter().filter_map(|hit| hit.tool.clone()).collect();
     assert!(!tools.is_empty());
@@ -232,8 +232,8 @@ fn every_dialect_is_searched_alike_however_it_came_in() {
     }
     let middle = all[all.len() / 2].at;
     assert!(alike(&store, "a*", &SearchFilter { since: middle, ..SearchFilter::default() }) < all.len());
-    // Anew, in one go: the same.
-    store.search().rebuild(|_| {}).expect("made anew");
+    // Rebuilt at once, the result is the same.
+    store.search().rebuild(|_| {}).expect("rebuilt");
     assert_eq!(every(&store, &request("a*", UseIndex::IfPossible)), all);
 }
 
@@ -250,7 +250,7 @@ fn a_log_that_turns_out_to_be_in_another_dialect_is_read_again() {
     append(&store, "s", &[plain("[Request interrupted by user] one")]);
     let before = find(&store, "one").hits[0].kind;
     append(&store, "s", &[marked("two")]);
-    assert_ne!(find(&store, "one").hits[0].kind, before, "now it is one of Claude Code's");
+    assert_ne!(find(&store, "one").hits[0].kind, before, "now it is in the dialect of Claude Code");
     assert_eq!(alike(&store, "one", &SearchFilter::default()), 1);
 }
 
@@ -266,16 +266,16 @@ fn the_index_goes_on_where_it_stopped() {
     assert_eq!(told.last(), Some(&(1, size, size)));
     told.clear();
     store.search().find(&first, |done| told.push((done.texts, done.bytes, done.of_bytes))).expect("searches");
-    assert!(told.is_empty(), "nothing is new, and nothing is done");
+    assert!(told.is_empty(), "there is nothing new to index");
     append(&store, "a", &[said("beta"), said("alpha again")]);
     store.search().find(&first, |done| told.push((done.texts, done.bytes, done.of_bytes))).expect("searches");
     let grown = fs::metadata(room.file("sessions/threads/a.jsonl")).expect("a log").len() - size;
-    assert_eq!(told.last(), Some(&(2, grown, grown)), "only what is new was read");
+    assert_eq!(told.last(), Some(&(2, grown, grown)), "only new lines were read");
     assert_eq!(indexed(&store, "alpha"), 2);
 }
 
 #[test]
-fn a_log_that_lost_bytes_is_indexed_anew() {
+fn a_log_that_lost_bytes_is_indexed_again() {
     let room = Room::new();
     let store = room.open();
     append(&store, "a", &[said("kept alpha"), said("lost beta")]);
@@ -285,7 +285,7 @@ fn a_log_that_lost_bytes_is_indexed_anew() {
     let kept = said("kept alpha").len() as u64 + 1;
     File::options().write(true).open(&path).expect("a log").set_len(kept).expect("cut");
     let store = room.open();
-    assert!(find(&store, "beta").hits.is_empty(), "what is gone is not shown, and that it is gone is noticed");
+    assert!(find(&store, "beta").hits.is_empty(), "lost lines are not shown, and the loss is noticed");
     let session = store.sessions().open_thread("a").expect("a session");
     assert_eq!(session.log_epoch.0, 1);
     append(&store, "a", &[said("new gamma and more words than before")]);
@@ -304,7 +304,7 @@ fn a_log_that_was_edited_is_searched_as_it_is() {
     let text = fs::read_to_string(&path).expect("a log").replace("beta", "delta and more");
     fs::write(&path, text).expect("written");
     let store = room.open();
-    // What was indexed is no longer where it was: that is noticed, and the log is known as it is from here on.
+    // The indexed lines have moved: the search notices that, and indexes the log as it is now.
     assert_eq!(find(&store, "gamma").hits.len(), 1);
     for (word, count) in [("alpha", 1), ("beta", 0), ("delta", 1), ("gamma", 1)] {
         assert_eq!(alike(&store, word, &SearchFilter::default()), count, "{word}");
@@ -312,7 +312,7 @@ fn a_log_that_was_edited_is_searched_as_it_is() {
 }
 
 #[test]
-fn deleted_sessions_are_forgotten() {
+fn deleted_sessions_are_removed_from_the_index() {
     let room = Room::new();
     let store = room.open();
     let gone = append(&store, "gone", &[said("alpha")]);
@@ -321,7 +321,7 @@ fn deleted_sessions_are_forgotten() {
     store.sessions().delete(&gone).expect("deleted");
     assert_eq!(indexed(&store, "alpha"), 1);
     drop(store);
-    let IndexStanding::Whole { sessions, texts, .. } = room.open().search().standing() else { panic!("whole") };
+    let IndexStatus::Complete { sessions, texts, .. } = room.open().search().index_status() else { panic!("whole") };
     assert_eq!((sessions, texts), (1, 1));
 }
 
@@ -337,23 +337,23 @@ fn an_index_that_cannot_be_used_costs_only_time() {
         assert!(found.without_index.as_ref().is_some_and(|told| told.contains(why)), "{found:?}");
         assert!(found.scanned_bytes > 0);
     };
-    // Newer: left alone.
+    // A newer version is not changed.
     sql("PRAGMA user_version = 77");
     without("a newer version (format 77");
-    assert!(matches!(room.open().search().standing(), IndexStanding::Unusable(_)));
+    assert!(matches!(room.open().search().index_status(), IndexStatus::Unusable(_)));
     sql("PRAGMA user_version = 1");
     assert_eq!(indexed(&room.open(), "alpha"), 1);
-    // Damaged inside: noticed, thrown away, made anew.
+    // Internal damage: noticed, deleted and rebuilt.
     sql("UPDATE texts_data SET block = x'00' WHERE id > 10");
-    without("the next search makes it anew");
+    without("the next search rebuilds it");
     assert_eq!(indexed(&room.open(), "alpha"), 1);
-    // Damaged outside: made anew at once.
+    // A damaged file is rebuilt at once.
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(room.file(&format!("search.db{suffix}")));
     }
     fs::write(room.file("search.db"), "nothing of use").expect("written");
     assert_eq!(indexed(&room.open(), "alpha"), 1);
-    // Somebody else's: left alone, even by a rebuild.
+    // A database of another program is not changed, even by a rebuild.
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(room.file(&format!("search.db{suffix}")));
     }
@@ -361,14 +361,14 @@ fn an_index_that_cannot_be_used_costs_only_time() {
     without("another program");
     assert!(room.open().search().rebuild(|_| {}).is_err());
     sql("INSERT INTO theirs VALUES (1)");
-    // Not a file at all.
+    // Not a file.
     fs::remove_file(room.file("search.db")).expect("deleted");
     fs::create_dir(room.file("search.db")).expect("made");
     without("another program");
 }
 
 #[test]
-fn while_another_process_indexes_what_is_not_there_is_read() {
+fn lines_are_scanned_while_another_process_indexes() {
     let room = Room::new();
     let store = room.open();
     append(&store, "a", &[said("alpha")]);
@@ -440,7 +440,7 @@ fn damaged_lines_are_counted_and_hide_nothing() {
     append(&store, "a", &[said("alpha"), said("broken beta"), said("gamma")]);
     drop(store);
     let path = room.file("sessions/threads/a.jsonl");
-    // One byte is another: a bracket that is none.
+    // One changed byte: a bracket is missing.
     let mut text = fs::read(&path).expect("a log");
     text[said("alpha").len() + 1] = b'x';
     fs::write(&path, text).expect("written");
@@ -453,7 +453,7 @@ fn damaged_lines_are_counted_and_hide_nothing() {
 }
 
 #[test]
-fn a_writer_asleep_in_its_log_holds_up_nobody() {
+fn a_writer_that_holds_its_log_blocks_no_search() {
     let room = Room::new();
     let mut options = StoreOptions::at(Home::beneath(room.0.path())).one_shot();
     options.limits.busy_timeout = std::time::Duration::from_millis(50);
@@ -465,7 +465,7 @@ fn a_writer_asleep_in_its_log_holds_up_nobody() {
     let log = File::options().write(true).open(room.file("sessions/threads/a.jsonl")).expect("a log");
     log.try_lock().expect("nobody else");
     let found = find(&store, "alpha");
-    assert_eq!(found.hits.len(), 2, "what the index knows is still shown: {found:?}");
+    assert_eq!(found.hits.len(), 2, "indexed lines are still found: {found:?}");
     assert_eq!(found.unread.len(), 1);
     drop(log);
     let found = find(&store, "alpha");
@@ -473,7 +473,7 @@ fn a_writer_asleep_in_its_log_holds_up_nobody() {
 }
 
 #[test]
-fn hits_tell_where_and_what_they_are() {
+fn hits_have_a_place_and_a_kind() {
     let room = Room::new();
     let store = room.open();
     let call = r#"{"type":"assistant","timestamp":"2026-01-02T03:04:05Z","message":{"role":"assistant","content":[{"type":"text","text":"look"},{"type":"tool_use","id":"t","name":"Bash","input":{"command":"a\nneedle b"}}]}}"#;

@@ -5,7 +5,7 @@ use duolog_testkit::on_both_engines;
 
 use super::{Apart, line, lines};
 
-on_both_engines!(only_the_home_of_a_log_touches_it, a_rename_from_elsewhere_is_told_by_the_home_of_the_log);
+on_both_engines!(only_the_home_of_a_log_touches_it, a_rename_from_another_home_is_logged_by_the_owner);
 
 fn refused(answer: Result<impl Sized, Error>, owner: &Store) {
     let error = answer.err().expect("another home's");
@@ -19,7 +19,7 @@ fn only_the_home_of_a_log_touches_it(place: &Place) {
     assert_ne!(mine.home_id(), yours.home_id());
     let session = mine.sessions().open_thread("plan").expect("made");
     mine.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
-    let found = yours.sessions().open_thread("plan").expect("names are those of the state");
+    let found = yours.sessions().open_thread("plan").expect("names are shared through the state");
     assert_eq!((&found.id, found.home_id), (&session.id, mine.home_id()));
     refused(yours.log(&session.id).append(&line("{\"n\":2}"), Durability::Process), &mine);
     refused(yours.log(&session.id).end(), &mine);
@@ -27,13 +27,13 @@ fn only_the_home_of_a_log_touches_it(place: &Place) {
     refused(yours.sessions().delete(&session.id), &mine);
     assert_eq!(lines(&mine, &session.id), ["{\"n\":1}"]);
     assert!(!there.log(&session.log_path).exists());
-    // Doctor speaks of the logs that are here.
+    // Doctor checks only the logs of its home.
     let report = yours.doctor().examine(Depth::Deep, |_| {}).expect("examines");
     let logs = report.checks.iter().find(|check| check.name == "logs").expect("a check");
     assert!(logs.detail.starts_with("0 logs"), "{}", logs.detail);
 }
 
-fn a_rename_from_elsewhere_is_told_by_the_home_of_the_log(place: &Place) {
+fn a_rename_from_another_home_is_logged_by_the_owner(place: &Place) {
     let (here, there) = (Apart::of(place), Apart::of(place));
     let session: SessionId = {
         let mine = here.open();

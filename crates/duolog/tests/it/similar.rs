@@ -12,8 +12,8 @@ use model::{MANY, Model, NUMBERS, One, Random, row, vector, vector_of};
 
 on_both_engines!(
     the_nearest_are_those_of_a_model_whatever_changes,
-    only_what_is_meant_is_found,
-    an_embedding_of_another_length_is_told_if_it_is_meant
+    only_matching_messages_are_found,
+    an_embedding_of_another_length_is_an_error_if_it_matches
 );
 
 /// Many messages, and a model of them.
@@ -35,7 +35,7 @@ fn the_nearest_are_those_of_a_model_whatever_changes(place: &Place) {
         model.add(&state, from..from + random.below(24));
         for _ in 0..random.below(20) {
             let (id, seed) = (model.any(&mut random), random.next());
-            // Another one, none, or the one that it has: what is stored under the id stays.
+            // Another embedding, none, or the same one: the stored message does not change.
             let embedding = match random.below(4) {
                 0 => None,
                 1 => model.vector_of(&id),
@@ -68,7 +68,7 @@ fn the_nearest_are_those_of_a_model_whatever_changes(place: &Place) {
     model.check(&apart.open(), "opened later");
 }
 
-/// Adds items with embeddings to a branch, and says which messages they are.
+/// Adds items with embeddings to a branch, and returns the ids of their messages.
 fn add_items(store: &Store, session: &SessionId, branch: &BranchRef, vectors: &[Vec<f32>]) -> Vec<String> {
     let items = store.sessions().items(session).on(branch.clone());
     let contents: Vec<&str> = vectors.iter().map(|_| "{\"role\":\"user\"}").collect();
@@ -79,14 +79,14 @@ fn add_items(store: &Store, session: &SessionId, branch: &BranchRef, vectors: &[
     list.items.into_iter().map(|item| item.id.to_string()).collect()
 }
 
-/// What is meant, by the id of a message and what else is known of it.
+/// A predicate on the id and the data of a message.
 type Meant = Box<dyn Fn(&str, &One) -> bool>;
 
 fn number(id: &str) -> u64 {
     id.strip_prefix("m-").map_or(u64::MAX, |number| number.parse().expect("a number"))
 }
 
-/// Those whose numbers are such.
+/// Returns a predicate on the number of a message.
 fn numbered(is: impl Fn(u64) -> bool + 'static) -> Meant {
     Box::new(move |id, _| id.starts_with("m-") && is(number(id)))
 }
@@ -96,7 +96,7 @@ fn one_of(ids: &[&[String]]) -> Meant {
     Box::new(move |id, _| ids.iter().any(|one| one == id))
 }
 
-fn only_what_is_meant_is_found(place: &Place) {
+fn only_matching_messages_are_found(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mut model = filled(place);
@@ -106,7 +106,7 @@ fn only_what_is_meant_is_found(place: &Place) {
     let of_small = add_items(&store, &small, &BranchRef::Default, &said);
     let ids: Vec<MessageId> = (0..150).map(|at| MessageId::parse(&Model::id(at)).expect("an id")).collect();
     store.sessions().items(&large).append(&ids, Durability::Process).expect("appended");
-    // A branch sees the first three, and two of its own.
+    // The branch shares the first three items and has two of its own.
     let fork = NewFork { at: Some(3), ..NewFork::default() };
     let fork = store.sessions().branches(&small).fork(fork, Durability::Process).expect("forked").id;
     let own: Vec<Vec<f32>> = (0..2).map(|at| vector(710_000 + at)).collect();
@@ -153,7 +153,7 @@ fn only_what_is_meant_is_found(place: &Place) {
     assert_eq!(refused(SimilarFilter { role: Some("x".repeat(200)), ..none() }), ErrorKind::Invalid);
 }
 
-fn an_embedding_of_another_length_is_told_if_it_is_meant(place: &Place) {
+fn an_embedding_of_another_length_is_an_error_if_it_matches(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let mut model = filled(place);

@@ -40,7 +40,7 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     let asking = start(&store, "build", "asking").run.id;
     let gate = NewGate::new(ApprovalKind::Approve, "ship", "look");
     let gate = store.runs().open(&asking).pause_at(&gate).expect("paused").approval.id;
-    // The paused run gave its slot up, and another takes it.
+    // The paused run gave up its slot, and another run takes it.
     let second = start(&store, "build", "second").run.id;
     assert_eq!(status(&store, &second), RunStatus::Running);
     let third = start(&store, "build", "third").run.id;
@@ -49,10 +49,14 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     assert_eq!(answered.run.status, RunStatus::Queued);
     assert_eq!(running(&store), 1, "the limit holds");
     let whole = store.runs().get(&asking).expect("there");
-    assert!(whole.is_resumed && whole.unconsumed == [gate], "its answer waits with it");
-    assert_eq!(store.runs().waiting_before(&asking).expect("asked"), Some(0), "before the one that came earlier");
+    assert!(whole.is_resumed && whole.unconsumed == [gate], "its answer is not acknowledged");
+    assert_eq!(
+        store.runs().waiting_before(&asking).expect("asked"),
+        Some(0),
+        "ahead of the run that was queued earlier"
+    );
     assert_eq!(store.runs().waiting_before(&third).expect("asked"), Some(1));
-    // By hand it is the same, and behind the one that was resumed earlier.
+    // A resume by hand does the same, behind the run that was resumed earlier.
     store.runs().open(&second).pause(&by("ada")).expect("paused");
     assert_eq!(admit(&store), std::slice::from_ref(&asking));
     let resumed = store.runs().open(&second).resume(&by("ada")).expect("resumed");
@@ -62,7 +66,7 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     store.runs().open(&asking).finish(&End::Succeeded, None).expect("finished");
     assert_eq!(admit(&store), std::slice::from_ref(&second));
     store.runs().open(&second).finish(&End::Succeeded, None).expect("finished");
-    // A slot that is free is taken at once.
+    // A free slot is taken at once.
     let fourth = start(&store, "build", "third").run.id;
     assert_eq!(fourth, third);
     assert_eq!(admit(&store), std::slice::from_ref(&third));
@@ -83,11 +87,11 @@ fn a_run_that_was_resumed_earlier_is_not_overtaken(place: &Place) {
         (run, gate)
     });
     let running = start(&store, "build", "a").run.id;
-    assert_eq!(start(&store, "build", "d").run.status, RunStatus::Queued, "it has not begun");
+    assert_eq!(start(&store, "build", "d").run.status, RunStatus::Queued, "it has not started");
     let approve = |gate| store.approvals().approve(gate, &Answer::default()).expect("approved").run.status;
     assert_eq!(approve(&first.1), RunStatus::Queued);
     store.runs().open(&running).finish(&End::Succeeded, None).expect("finished");
-    assert_eq!(approve(&second.1), RunStatus::Queued, "the slot is for the one that was resumed before");
+    assert_eq!(approve(&second.1), RunStatus::Queued, "the slot is for the run that was resumed earlier");
     assert_eq!(admit(&store), [first.0]);
 }
 
@@ -114,7 +118,7 @@ fn a_resumed_run_waits_for_as_long_as_it_takes(place: &Place) {
     timed.pass(100_000);
     let expired = store.runs().expire().expect("expires").queued;
     assert_eq!(expired.iter().map(|run| &run.id).collect::<Vec<_>>(), [&third]);
-    assert_eq!(status(&store, &first), RunStatus::Queued, "what it did is not thrown away");
+    assert_eq!(status(&store, &first), RunStatus::Queued, "a resumed run does not expire");
     store.runs().open(&second).under(fence).finish(&End::Succeeded, None).expect("finished");
     assert_eq!(admit(&store), [first]);
 }
@@ -125,9 +129,9 @@ fn a_queued_run_keeps_one_slot_and_no_more(place: &Place) {
     let queued = NewRun { admission: Admission::Queue, ..new("build", "queued") };
     let queued = store.runs().start(&queued).expect("starts").run;
     assert_eq!(queued.status, RunStatus::Queued);
-    assert_eq!(start(&store, "build", "1").run.status, RunStatus::Running, "two slots are free beside it");
+    assert_eq!(start(&store, "build", "1").run.status, RunStatus::Running, "two more slots are free");
     assert_eq!(start(&store, "build", "2").run.status, RunStatus::Running);
-    assert_eq!(start(&store, "build", "3").run.status, RunStatus::Queued, "the last is for the one that waits");
+    assert_eq!(start(&store, "build", "3").run.status, RunStatus::Queued, "the last slot is for the queued run");
     assert_eq!(admit(&store), [queued.id]);
 }
 
@@ -164,7 +168,7 @@ fn a_disabled_workflow_keeps_its_queue(place: &Place) {
     assert!(admitted.admitted.is_empty() && admitted.expired.is_empty());
     assert_eq!(status(&store, &off), RunStatus::Queued, "it stays");
     store.workflows().enable("off", Some("ada")).expect("on");
-    assert!(store.runs().expire().expect("looks").queued.is_empty(), "it could not begin before");
+    assert!(store.runs().expire().expect("looks").queued.is_empty(), "it could not start before");
     store.runs().open(&first).under(fence).finish(&End::Succeeded, None).expect("finished");
     assert_eq!(admit(&store), [off]);
 }

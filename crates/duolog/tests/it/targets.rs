@@ -52,7 +52,7 @@ fn a_refused_write_leaves_no_session(place: &Place) {
         (&BranchRef::Default, &["1"], AddOptions { embeddings: vec![vec![1.0]; 2], ..AddOptions::default() }),
         (&BranchRef::Default, &["1"], about(About { role: Some(" ".to_owned()), ..About::default() })),
         (&BranchRef::Default, &["1"], about(About { lion_class: text(1025), ..About::default() })),
-        // These are seen only within the transaction, after the session was created.
+        // These are refused in the transaction, after the session was created.
         (&nowhere, &["1"], AddOptions::default()),
         (&BranchRef::Default, &["2"], with_id),
     ];
@@ -106,7 +106,7 @@ fn an_operation_creates_one_session(place: &Place) {
     assert_eq!((lines(&store, &appended.0).len(), sessions(&store)), (1, 2));
     let items = store.sessions().items(&first.session).latest(9, HistoryView::Full).expect("reads").items;
     assert_eq!(items.len(), 1);
-    // Under a name, the request is the same whether it created the session or not, and whatever it is called now.
+    // With a name, the request is the same whether it created the session or not, and after a rename.
     let named_once = AddOptions { operation: Some(operation_id("named")), ..AddOptions::default() };
     let add = || store.sessions().add_items(&named("demo"), &BranchRef::Default, &["1"], &named_once);
     let first = add().expect("added");
@@ -134,7 +134,7 @@ fn items_are_added_under_given_ids(place: &Place) {
     };
     let first = add(&["1", "2"], &["a", "b"]).expect("added");
     assert_eq!((first.from_ord, first.end), (0, 2));
-    let again = add(&["1", "3"], &["a", "c"]).expect("one of them is there");
+    let again = add(&["1", "3"], &["a", "c"]).expect("one of them exists");
     assert_eq!((again.from_ord, again.end), (2, 3));
     let taken = add(&["4", "9"], &["d", "a"]).expect_err("another item");
     assert!(matches!(&taken, Error::Conflict(Conflict::MessageTaken(id)) if id.as_str() == "a"), "{taken}");
@@ -163,14 +163,14 @@ fn a_process_runs_a_session_from_its_creation(place: &Place) {
     let with_id = NewSession { id: Some(session.id.clone()), ..NewSession::default() };
     assert!(
         matches!(store.sessions().create(&with_id), Err(Error::Conflict(Conflict::SessionTaken(_)))),
-        "the id is taken, not a name"
+        "the id is taken, not the name"
     );
-    // A session that ended is reopened together with its process, or not at all.
+    // A session that has ended is reopened together with its process, or not at all.
     let status = store.sessions().status(&session.id);
     status
         .set(SessionStatus::Failed, &StatusUpdate { pid, ..StatusUpdate::default() }, Durability::Process)
         .expect("ended");
-    assert_eq!(status.owner().expect("told"), None, "nobody runs what has ended");
+    assert_eq!(status.owner().expect("told"), None, "a session that has ended has no owner");
     let (reason, actor) = (Some("again".to_owned()), Some("ada".to_owned()));
     status
         .reopen(&StatusUpdate { reason, actor, pid, ..StatusUpdate::default() }, Durability::Process)

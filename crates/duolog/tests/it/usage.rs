@@ -7,7 +7,7 @@ use duolog_log::dialect::prices::Prices;
 use duolog_log::dialect::usage::UsageFold;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_testkit::transcripts::{self, Made};
+use duolog_testkit::transcripts::{self, GeneratedLog};
 
 use super::Apart;
 use super::runs::claimed;
@@ -32,8 +32,8 @@ fn append(store: &Store, user: &str, agent: Option<&str>, lines: &[String]) -> d
     session.id
 }
 
-/// What a log costs, as the fold of all of it says.
-fn cost(made: &Made) -> Money {
+/// The cost of a log, computed by folding all of it.
+fn cost(made: &GeneratedLog) -> Money {
     let mut fold = UsageFold::default();
     for line in &made.lines {
         fold.line(line);
@@ -41,7 +41,7 @@ fn cost(made: &Made) -> Money {
     fold.report(&Prices::builtin()).cost()
 }
 
-fn corpus() -> Vec<(&'static str, Option<&'static str>, Made)> {
+fn corpus() -> Vec<(&'static str, Option<&'static str>, GeneratedLog)> {
     vec![
         ("ada", Some("coder"), transcripts::claude(0, 9)),
         ("ada", Some("coder"), transcripts::claude(1, 7)),
@@ -141,7 +141,7 @@ fn a_model_without_a_price_is_named_until_it_has_one(place: &Place) {
     assert!(report.total.unpriced.is_empty());
 }
 
-/// An execution that no log tells of counts; one whose session's log tells of usage counts by the log alone.
+/// An execution without a log counts; if its session's log has usage, only the log counts.
 fn executions_and_logs_are_one_ledger(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();

@@ -156,7 +156,7 @@ impl Append {
     /// Returns the session and the end of its log. `None` if the session does not exist.
     fn find(&self, store: &Store, config: &Config) -> Result<Option<(Session, Cursor)>, Failure> {
         let Some(reference) = self.target.reference(config) else { return Ok(None) };
-        let session = match store.sessions().resolve_whole(&reference) {
+        let session = match store.sessions().resolve_exact(&reference) {
             Ok(session) => session,
             Err(
                 Error::NotFound(NotFound::Session(_))

@@ -22,7 +22,7 @@ pub struct DetailArgs {
 impl DetailArgs {
     /// Returns every step if --verbose is given, and `otherwise` if not.
     pub fn view(&self, otherwise: ReplayDetail) -> ReplayDetail {
-        if self.verbose { ReplayDetail::Every } else { otherwise }
+        if self.verbose { ReplayDetail::All } else { otherwise }
     }
 
     /// Returns the level of detail for each item.

@@ -106,7 +106,7 @@ impl<'o> Printer<'o> {
                 self.lines += count;
                 self.out.raw(bytes)
             }
-            Entries::One(entry) => self.print(entry),
+            Entries::Single(entry) => self.print(entry),
         }
     }
 
@@ -158,7 +158,7 @@ impl Pretty {
         if !self.pretty {
             return Ok(None);
         }
-        let replay = Replay::new(log.dialect()?, ReplayDetail::Every);
+        let replay = Replay::new(log.dialect()?, ReplayDetail::All);
         let replay = if start == ReadFrom::Start { replay } else { replay.from_within() };
         Ok(Some(ConversationPrinter::new(replay, Detail::Folded)))
     }

@@ -190,7 +190,7 @@ struct StreamPrinter<'s> {
 impl StreamPrinter<'_> {
     fn piece(&mut self, out: &mut Out, streamed: Streamed<'_>) -> Result<(), Failure> {
         match streamed {
-            Streamed::Told { source, told: event } => {
+            Streamed::Event { source, event } => {
                 let log = self.place.store.zip(source.session.as_ref()).map(|(store, session)| store.log(session));
                 let full = |reference: &str| match &log {
                     Some(log) => log.full(reference),

@@ -36,7 +36,7 @@ impl Output {
         let executions = store.runs().executions();
         let execution = executions.get(&executions.resolve(&self.execution)?)?;
         let kept = executions.output(&execution.id)?;
-        let whole = if self.full { executions.whole_output(&execution.id)? } else { None };
+        let whole = if self.full { executions.full_output(&execution.id)? } else { None };
         let text = whole.as_deref().or(kept.as_ref().map(|kept| kept.text.as_str()));
         let blob = kept.as_ref().and_then(|kept| kept.blob.as_deref());
         let shape = wire::ExecutionOutput {

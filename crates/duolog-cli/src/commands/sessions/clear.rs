@@ -39,7 +39,7 @@ impl Clear {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve_exact(&reference)?;
         let branch = self.branch.reference();
         if !self.yes {
             let items = store.sessions().branches(&session.id).get(&branch)?.map_or(0, |branch| branch.items);

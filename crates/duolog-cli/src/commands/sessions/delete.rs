@@ -98,7 +98,7 @@ impl Delete {
         };
         let store = context.open_to_write()?;
         // A retry with the same operation id does not find the session that the first call deleted.
-        let held = match store.sessions().resolve_whole(&reference) {
+        let held = match store.sessions().resolve_exact(&reference) {
             Ok(session) => Some((session.id.clone(), SessionContents::of(&store, &session, part)?)),
             Err(Error::NotFound(NotFound::Session(_))) if self.yes => None,
             Err(error) => return Err(error.into()),

@@ -57,7 +57,7 @@ fn table(workflows: &[Workflow], now: Timestamp) -> Table {
     ])
     .dropping(&["UPDATED_AT", "UPDATED_BY", "HAS_RUNS"]);
     for workflow in workflows {
-        let said = workflow.said.as_ref();
+        let said = workflow.overridden.as_ref();
         table.row(vec![
             workflow.name.clone(),
             if workflow.enabled { "yes" } else { "no" }.to_owned(),

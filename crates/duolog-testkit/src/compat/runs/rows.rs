@@ -54,7 +54,7 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &ImportedHome) -> io::Result
     for row in &taken.rows["workflow_overrides"] {
         let found = workflows.iter().find(|workflow| workflow.name == text(row, "name"));
         let ours = found.map(|found| {
-            json!([u8::from(found.enabled), found.said.clone().map(|(when, by)| (at(when).to_string(), by))])
+            json!([u8::from(found.enabled), found.overridden.clone().map(|(when, by)| (at(when).to_string(), by))])
         });
         let said = (row["updated_at"].to_string(), row["updated_by"].as_str());
         verdict.same(&format!("workflow {}", row["name"]), &ours, &Some(json!([row["enabled"], said])));
@@ -171,7 +171,7 @@ fn repository(row: &Value) -> (Option<String>, Option<String>) {
 fn compare_execution(verdict: &mut Verdict, store: &Store, row: &Value) -> io::Result<()> {
     let id = ExecutionId::parse(text(row, "id")).map_err(other)?;
     let ours = store.runs().executions().get(&id).map_err(other)?;
-    let output = store.runs().executions().whole_output(&id).map_err(other)?;
+    let output = store.runs().executions().full_output(&id).map_err(other)?;
     verdict.same(&format!("output of execution {id}"), &output.as_deref(), &row["output_text"].as_str());
     verdict.same(&format!("repository of execution {id}"), &(ours.owner.clone(), ours.repo.clone()), &repository(row));
     let cost = ours.end.as_ref().and_then(|end| end.finish.cost);

@@ -1,17 +1,17 @@
-//! Chats, and what was said in them.
+//! Chats and their messages.
 
 use duolog_state::owned::messaging_messages::NewChatMessageRow;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
 use duolog_types::ChatId;
 use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::{ChatSource, MessageSource, Raw};
 use super::taking::Taking;
 
-/// Maps a chat. How many messages it has is counted as they are kept: their own count is often wrong.
-pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Result<ChatRow, String> {
-    let mut taking = Taking::of("chat", &source.id, told);
+/// Converts a chat. Its messages are counted as they are stored, because the stored count is often wrong.
+pub fn chat(source: &ChatSource, overtaken: bool, notes: &mut NoteList) -> Result<ChatRow, String> {
+    let mut taking = Taking::of("chat", &source.id, notes);
     let id = Taking::id("id", &source.id, ChatId::parse)?;
     let place = ChatPlace {
         platform: Taking::name("platform", &source.platform, WORD_BYTES_MAX)?,
@@ -26,7 +26,7 @@ pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Resu
     let created_at = Taking::beginning("created_at", &source.created_at)?;
     let goes_on = taking.yes("active", &source.active).unwrap_or_default();
     if goes_on && overtaken {
-        taking.say("is active, and so is a later one at its place: taken as ended");
+        taking.note("is active, and so is a later chat of its conversation: imported as ended");
     }
     let last = taking.moment("last_activity_at", &source.last_activity_at);
     Ok(ChatRow {
@@ -40,16 +40,16 @@ pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Resu
     })
 }
 
-/// Maps a message of a chat.
-pub fn message(source: &MessageSource, chat: &ChatRow, told: &mut OutboxLine) -> Result<NewChatMessageRow, String> {
+/// Converts a message of a chat.
+pub fn message(source: &MessageSource, chat: &ChatRow, notes: &mut NoteList) -> Result<NewChatMessageRow, String> {
     let number = if let Raw::Int(number) = &source.id { number.to_string() } else { "without a number".to_owned() };
-    let mut taking = Taking { unit: format!("message {number} of chat {}", chat.id), told };
+    let mut taking = Taking { unit: format!("message {number} of chat {}", chat.id), notes };
     let role = Taking::word("role", &source.role)?;
     let Raw::Text(_) = &source.content else { return Err(format!("its content is {}", source.content.kind())) };
     let timestamp = taking.moment("timestamp", &source.timestamp).unwrap_or(chat.created_at);
     let platform_message_id = match &source.platform_message_id {
         Raw::Null => None,
-        other => Taking::name("platform_message_id", other, NAME_BYTES_MAX).map_err(|why| taking.say(why)).ok(),
+        other => Taking::name("platform_message_id", other, NAME_BYTES_MAX).map_err(|why| taking.note(why)).ok(),
     };
     Ok(NewChatMessageRow {
         session_id: chat.id.clone(),

@@ -1,6 +1,7 @@
-//! Rows that were mapped, inside a transaction: what stands here already is compared, and what does not is added.
+//! Inserting converted rows in a transaction: an existing row is compared, and a missing one is added.
 //!
-//! What can be much is read from the other database as it is written, here and again where the transaction runs again.
+//! Data of unlimited size is read from the source database while it is written, and again if the transaction is
+//! retried.
 
 use std::sync::Arc;
 
@@ -22,44 +23,41 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::chats;
-use super::model::{Counts, OutboxLine};
-use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
+use super::model::{Counts, NoteList};
+use super::runs::{self, MappedExecution, MappedRun, Parent, RunFacts};
 use super::source::{Database, Order};
 use crate::chats::delivery_bytes;
 use crate::error::{Error, Invalid, Result};
 use crate::runs::{count_end, count_start};
 
-/// The other database, lent to whoever writes.
-pub(super) type Lent = Arc<Mutex<Database>>;
+/// The source database, shared with the transaction.
+pub(super) type SharedDatabase = Arc<Mutex<Database>>;
 
-/// What becomes of something that is to be here.
+/// The result of importing one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Kept {
-    /// It is new.
+pub(super) enum ImportOutcome {
+    /// It was added.
     New,
-    /// It was here, just so.
+    /// It existed with the same content.
     Same,
 }
 
-/// A run that is to be here, with what is read of it again.
+/// A run to import, with the source to read its parts from again.
 #[derive(Clone)]
 pub(super) struct RunUnit {
     pub(super) run: MappedRun,
     pub(super) facts: RunFacts,
     pub(super) home: HomeId,
-    pub(super) lent: Lent,
+    pub(super) lent: SharedDatabase,
 }
 
-/// Something that cannot be taken, and why: it undoes what was done of its run or chat.
+/// Returns the error for something that cannot be imported. It rolls back the run or chat that it belongs to.
 pub(super) fn cannot(unit: impl Into<String>, why: impl Into<String>) -> Error {
     Error::Invalid(Invalid::Document { at: unit.into(), why: why.into() })
 }
 
 fn is_another(kind: &str, id: &str) -> Error {
-    cannot(
-        format!("{kind} {id}"),
-        "is here already, and is not the same: it was changed here or there, or is another one",
-    )
+    cannot(format!("{kind} {id}"), "already exists with other content: it was changed here or there, or is another one")
 }
 
 impl RunUnit {
@@ -67,33 +65,37 @@ impl RunUnit {
         format!("run {}", self.run.row.id)
     }
 
-    /// The executions of the run, mapped; those that cannot be were told of.
+    /// Passes on the converted executions of the run. Those that cannot be converted are noted.
     pub(super) fn each_execution(
         &self,
-        told: &mut OutboxLine,
+        notes: &mut NoteList,
         each: &mut dyn FnMut(MappedExecution) -> Result<()>,
     ) -> Result<()> {
         let row = &self.run.row;
         let ended = row.finished_at.map(|at| (at, row.status));
         self.lent.lock().executions(row.id.as_str(), &mut |source, overtaken| {
-            let of = Belongs::To { run: &row.id, ended, overtaken };
-            runs::execution(&source, of, self.home, told).map_or(Ok(()), &mut *each)
+            let of = Parent::Run { run: &row.id, ended, overtaken };
+            runs::execution(&source, of, self.home, notes).map_or(Ok(()), &mut *each)
         })
     }
 
-    /// The gates of the run, mapped.
+    /// Passes on the converted gates of the run.
     pub(super) fn each_approval(
         &self,
-        told: &mut OutboxLine,
+        notes: &mut NoteList,
         each: &mut dyn FnMut(workflow_approvals::Approval) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().approvals(self.run.row.id.as_str(), &mut |source| {
-            runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
+            runs::approval(&source, &self.run, &self.facts, notes).map_or(Ok(()), &mut *each)
         })
     }
 
-    /// Whether the run stands here, with all that it has. Another of its id is an error.
-    pub(super) fn stands(&self, tx: &mut Tx<'_>) -> Result<bool> {
+    /// Returns true if the run exists with all of its parts.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another run has its id.
+    pub(super) fn exists(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let MappedRun { row, context, scratch, phases, nodes } = &self.run;
         let Some(found) = workflow_runs::find(tx, &row.id)? else { return Ok(false) };
         let is_same = is_same_run(&found, row)
@@ -104,31 +106,31 @@ impl RunUnit {
         if !is_same {
             return Err(is_another("run", row.id.as_str()));
         }
-        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
-            if execution_stands(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
+        self.each_execution(&mut NoteList::again(), &mut |execution| {
+            if execution_exists(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
         })?;
-        self.each_approval(&mut OutboxLine::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
+        self.each_approval(&mut NoteList::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
             Some(found) if found == gate => Ok(()),
             _ => Err(is_another("run", row.id.as_str())),
         })?;
         Ok(true)
     }
 
-    /// Adds the run with all that it has, unless it stands here.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Timestamp, restart_cap: u32) -> Result<Kept> {
-        if self.stands(tx)? {
-            return Ok(Kept::Same);
+    /// Adds the run with all of its parts, unless it exists.
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Timestamp, restart_cap: u32) -> Result<ImportOutcome> {
+        if self.exists(tx)? {
+            return Ok(ImportOutcome::Same);
         }
         let mut row = self.run.row.clone();
         row.restart_cap = row.restart_count.max(restart_cap);
         if !row.status.is_terminal() {
             if let Some(active) = workflow_runs::find_active(tx, &row.workflow_name, &row.trigger_id)? {
-                let why = format!("run {}, of the same workflow and trigger, is active here", active.id);
+                let why = format!("run {} of the same workflow and trigger is active", active.id);
                 return Err(cannot(self.unit(), why));
             }
-            // Whoever counts the running sees it, or comes before it.
+            // Serialises with transactions that count running runs.
             let ord = workflow_queue::enter(tx)?;
-            // It waits from now on: what is behind it was not waited for here.
+            // Its wait starts now: earlier time in the other queue does not count.
             row.queued = (row.status == RunStatus::Queued).then_some(QueuePlace { is_resumed: false, ord, at: now });
         }
         workflow_runs::insert(tx, &row)?;
@@ -142,24 +144,24 @@ impl RunUnit {
         for (node, status) in &self.run.nodes {
             workflow_run_nodes::put(tx, &row.id, node, status)?;
         }
-        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
+        self.each_execution(&mut NoteList::again(), &mut |execution| {
             if executions::find(tx, &execution.row.id)?.is_some() {
                 return Err(is_another("execution", execution.row.id.as_str()));
             }
             add_execution(tx, &execution)
         })?;
-        self.each_approval(&mut OutboxLine::again(), &mut |gate| {
+        self.each_approval(&mut NoteList::again(), &mut |gate| {
             if workflow_approvals::find(tx, &gate.id)?.is_some() {
                 return Err(is_another("gate", gate.id.as_str()));
             }
             Ok(workflow_approvals::insert(tx, &gate)?)
         })?;
-        Ok(Kept::New)
+        Ok(ImportOutcome::New)
     }
 }
 
-/// Whether two rows are of one run that nobody has changed. Where it waits in the queue, since when, how often it may
-/// be taken over, and which home brought it, is not the run's own.
+/// Returns true if two rows are the same unchanged run. The place in the queue, the maximum number of takeovers and the
+/// importing home are not compared.
 fn is_same_run(found: &RunRow, row: &RunRow) -> bool {
     let mut row = row.clone();
     row.home_id = found.home_id;
@@ -168,8 +170,12 @@ fn is_same_run(found: &RunRow, row: &RunRow) -> bool {
     row == *found
 }
 
-/// Whether an execution stands here. Another of its id is an error.
-fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<bool> {
+/// Returns true if an execution exists.
+///
+/// # Errors
+///
+/// Returns an error if another execution has its id.
+fn execution_exists(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<bool> {
     let Some(found) = executions::find(tx, &execution.row.id)? else { return Ok(false) };
     let row = ExecutionRow { home_id: found.home_id, ..execution.row.clone() };
     let said = execution_bodies::find(tx, &execution.row.id)?;
@@ -193,68 +199,84 @@ fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<()> {
     Ok(())
 }
 
-/// Adds executions that belong to no run. What another one here is called so is told, and the others are kept.
-pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, OutboxLine)> {
-    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), OutboxLine::default());
+/// Adds executions without a run. An execution whose id is taken by another one is noted, and the others are added.
+pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, NoteList)> {
+    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), NoteList::default());
     for execution in executions {
-        match execution_stands(tx, execution) {
+        match execution_exists(tx, execution) {
             Ok(true) => same.executions += 1,
             Ok(false) => {
                 add_execution(tx, execution)?;
                 new.executions += 1;
             }
-            Err(Error::Invalid(Invalid::Document { at, why })) => errors.say(&at, why),
+            Err(Error::Invalid(Invalid::Document { at, why })) => errors.note(&at, why),
             Err(other) => return Err(other),
         }
     }
     Ok((new, same, errors))
 }
 
-/// Says something over a schedule, unless it is said already. What says otherwise here is an error.
-pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<Kept> {
+/// Adds the override of a schedule, unless it exists.
+///
+/// # Errors
+///
+/// Returns an error if the schedule has another override.
+pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<ImportOutcome> {
     match cron_overrides::find(tx, &row.name)? {
-        Some(found) if found == *row => Ok(Kept::Same),
+        Some(found) if found == *row => Ok(ImportOutcome::Same),
         Some(_) => Err(is_another("schedule", &row.name)),
-        None => cron_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
+        None => cron_overrides::put(tx, row).map(|()| ImportOutcome::New).map_err(Error::from),
     }
 }
 
-/// The same of a workflow.
-pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<Kept> {
+/// Adds the override of a workflow, unless it exists.
+///
+/// # Errors
+///
+/// Returns an error if the workflow has another override.
+pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<ImportOutcome> {
     match workflow_overrides::find(tx, &row.name)? {
-        Some(found) if found == *row => Ok(Kept::Same),
+        Some(found) if found == *row => Ok(ImportOutcome::Same),
         Some(_) => Err(is_another("workflow", &row.name)),
-        None => workflow_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
+        None => workflow_overrides::put(tx, row).map(|()| ImportOutcome::New).map_err(Error::from),
     }
 }
 
-/// A chat that is to be here, with the messages that are read of it again.
+/// A chat to import, with the source to read its messages from again.
 #[derive(Clone)]
 pub(super) struct ChatUnit {
     pub(super) row: ChatRow,
-    pub(super) lent: Lent,
+    pub(super) lent: SharedDatabase,
 }
 
-/// What became of a chat: how many messages it has, what was left out of it, and what could not be taken.
+/// The result of importing a chat: the number of messages, what was left out, and the errors.
 #[derive(Serialize, Deserialize)]
 pub(super) struct KeptChat {
-    pub(super) kept: Kept,
+    pub(super) kept: ImportOutcome,
     pub(super) messages: u64,
-    pub(super) left_out: OutboxLine,
-    pub(super) errors: OutboxLine,
+    pub(super) left_out: NoteList,
+    pub(super) errors: NoteList,
 }
 
 impl ChatUnit {
-    /// Adds the chat and what was said in it, unless it stands here. Another of its id is an error.
+    /// Adds the chat and its messages, unless it exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another chat has its id.
     pub(super) fn keep(&self, tx: &mut Tx<'_>) -> Result<KeptChat> {
-        let mut done =
-            KeptChat { kept: Kept::Same, messages: 0, left_out: OutboxLine::default(), errors: OutboxLine::default() };
+        let mut done = KeptChat {
+            kept: ImportOutcome::Same,
+            messages: 0,
+            left_out: NoteList::default(),
+            errors: NoteList::default(),
+        };
         let Some(found) = messaging_sessions::find(tx, &self.row.id)? else {
-            done.kept = Kept::New;
+            done.kept = ImportOutcome::New;
             self.add(tx, &mut done)?;
             return Ok(done);
         };
-        // That it goes on no longer is not another chat, and how much was said is seen from what was said.
+        // A chat that is no longer active is the same chat, and its messages are compared below.
         let (active, message_count) = (found.active, found.message_count);
         if found != (ChatRow { active, message_count, ..self.row.clone() }) {
             return Err(is_another("chat", self.row.id.as_str()));
@@ -268,8 +290,8 @@ impl ChatUnit {
         if row.active
             && let Some(active) = messaging_sessions::find_active(tx, &row.place)?
         {
-            let why = format!("is active, and so is chat {} at its place here: taken as ended", active.id);
-            done.left_out.say(&format!("chat {}", row.id), why);
+            let why = format!("is active, and so is chat {} of its conversation: imported as ended", active.id);
+            done.left_out.note(&format!("chat {}", row.id), why);
             row.active = false;
         }
         messaging_sessions::insert(tx, &row)?;
@@ -278,12 +300,12 @@ impl ChatUnit {
             if let Some(delivered) = &message.platform_message_id
                 && messaging_messages::find_delivered(tx, &row.id, delivered)?.is_some()
             {
-                left_out.say(&format!("chat {}", row.id), format!("message {delivered} was delivered again"));
+                left_out.note(&format!("chat {}", row.id), format!("message {delivered} was delivered again"));
                 return Ok(());
             }
             messaging_sessions::count_message(tx, &row.id, row.last_activity_at)?;
             let id = messaging_messages::insert(tx, &message)?;
-            // Their chats may hold one message twice; both are kept, and the id stands for the first that came.
+            // A source chat may contain a message twice; both are stored, and the platform id refers to the first.
             if let Some(delivered) = &message.platform_message_id
                 && delivery_bytes(&row.place, delivered) <= CHAT_DELIVERY_BYTES_MAX
             {
@@ -294,7 +316,7 @@ impl ChatUnit {
         })
     }
 
-    /// Compares what was said there with what was said here, from the end on.
+    /// Compares the messages of the source with the stored ones, newest first.
     fn compare(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> Result<()> {
         let mut ours = Newest { unit: self, before: None, rows: Vec::new().into_iter(), is_over: false };
         let mut next = ours.next(tx)?;
@@ -305,7 +327,7 @@ impl ChatUnit {
                 next = ours.next(tx)?;
                 return Ok(());
             }
-            // What was delivered again stands here once, where it came first.
+            // A message that was delivered again is stored once, where it came first.
             let delivered = match &message.platform_message_id {
                 Some(delivered) => messaging_messages::find_delivered(tx, &self.row.id, delivered)?,
                 None => None,
@@ -314,7 +336,7 @@ impl ChatUnit {
                 return Err(is_another("chat", self.row.id.as_str()));
             }
             let name = message.platform_message_id.as_deref().unwrap_or_default();
-            left_out.say(&format!("chat {}", self.row.id), format!("message {name} was delivered again"));
+            left_out.note(&format!("chat {}", self.row.id), format!("message {name} was delivered again"));
             Ok(())
         })?;
         if next.is_some() { Err(is_another("chat", self.row.id.as_str())) } else { Ok(()) }
@@ -323,23 +345,23 @@ impl ChatUnit {
     fn each_message(
         &self,
         order: Order,
-        left_out: &mut OutboxLine,
-        errors: &mut OutboxLine,
-        each: &mut dyn FnMut(NewChatMessageRow, &mut OutboxLine) -> Result<()>,
+        left_out: &mut NoteList,
+        errors: &mut NoteList,
+        each: &mut dyn FnMut(NewChatMessageRow, &mut NoteList) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().messages(self.row.id.as_str(), order, &mut |source| match chats::message(
             &source, &self.row, left_out,
         ) {
             Ok(message) => each(message, left_out),
             Err(why) => {
-                errors.say(&format!("a message of chat {}", self.row.id), why);
+                errors.note(&format!("a message of chat {}", self.row.id), why);
                 Ok(())
             }
         })
     }
 }
 
-/// The messages of a chat here, the last first, a page at a time.
+/// The stored messages of a chat, newest first, read in pages.
 struct Newest<'u> {
     unit: &'u ChatUnit,
     before: Option<i64>,

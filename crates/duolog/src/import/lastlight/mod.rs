@@ -1,8 +1,8 @@
-//! Last Light: runs with their executions and gates, what is said over schedules and workflows, and chats.
+//! Importing from Last Light: runs with their executions and gates, overrides of schedules and workflows, and chats.
 //!
-//! A run comes with all that it has in one transaction, and so does a chat; where something cannot be taken the others
-//! are, and it is told. Asked again, what stands here just so is left alone. The other database is not changed, and no
-//! table of it is ever in memory.
+//! A run is imported with all of its parts in one transaction, and so is a chat. If something cannot be imported, it is
+//! noted and the import continues. A repeated import changes nothing that exists with the same content. The source
+//! database is not changed, and no table of it is loaded into memory as a whole.
 
 mod chats;
 mod keep;
@@ -24,24 +24,28 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use model::{Counts, ImportReport, Note, OutboxLine, Progress};
+pub use model::{Counts, ImportReport, Note, NoteList, Progress};
 
 use super::bad;
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
-use keep::{ChatUnit, Kept, Lent, RunUnit};
-use runs::{Belongs, MappedExecution, RunFacts};
+use keep::{ChatUnit, ImportOutcome, RunUnit, SharedDatabase};
+use runs::{MappedExecution, Parent, RunFacts};
 use source::Database;
 
-/// The executions that belong to no run and are added at once.
+/// The number of executions without a run that are added in one transaction.
 const EXECUTIONS_AT_ONCE: usize = 200;
-/// The bytes of what they said after which no more are.
+/// The bytes of output after which a transaction takes no more executions.
 const OUTPUT_AT_ONCE_BYTES: usize = 4 * OUTPUT_BYTES_MAX;
 
-/// Takes all that a Last Light database holds and that has a place here.
+/// Imports everything from a Last Light database that has an equivalent.
 ///
-/// `progress` is told after each step. What fails for a reason that has nothing to do with what is taken, such as a
-/// full disk, ends it; asked again it goes on.
+/// `progress` is called after each step.
+///
+/// # Errors
+///
+/// Returns an error if the import cannot continue for a reason that is independent of the data, such as a full disk. A
+/// repeated import continues where it stopped.
 pub fn import(
     store: &Store,
     path: &Path,
@@ -50,7 +54,7 @@ pub fn import(
 ) -> Result<ImportReport> {
     let mut report = ImportReport::default();
     let database = Database::open(path, &store.home().cache, &mut report.left_out)?;
-    let Some(database) = database else { return Err(bad(path, "it has no table of Last Light")) };
+    let Some(database) = database else { return Err(bad(path, "it has no tables of Last Light")) };
     let progress_so_far = Progress { all: database.counts()?, ..Progress::default() };
     let lent = Arc::new(Mutex::new(database));
     let mut importing = Importing { store, lent, durability, report, so_far: progress_so_far, progress: &mut progress };
@@ -62,10 +66,10 @@ pub fn import(
     Ok(importing.report)
 }
 
-/// An import that is going on.
+/// An import in progress.
 struct Importing<'i> {
     store: &'i Store,
-    lent: Lent,
+    lent: SharedDatabase,
     durability: Durability,
     report: ImportReport,
     so_far: Progress,
@@ -85,26 +89,26 @@ impl Importing<'_> {
         self.store.transact(self.durability, move |tx| Ok((f(tx)?, Vec::new())))
     }
 
-    /// What became of one thing: where it cannot be taken, that is told and the next comes.
+    /// Handles the result of one unit: an error about its data is noted, and the import continues.
     fn settled<T>(&mut self, unit: &str, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(done) => Ok(Some(done)),
             Err(Error::Invalid(Invalid::Document { at, why })) => {
-                self.report.errors.say(&at, why);
+                self.report.errors.note(&at, why);
                 Ok(None)
             }
             Err(error) if is_about_a_row(&error) => {
-                self.report.errors.say(unit, error.to_string());
+                self.report.errors.note(unit, error.to_string());
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn count(&mut self, kept: Kept, counts: Counts) {
+    fn count(&mut self, kept: ImportOutcome, counts: Counts) {
         match kept {
-            Kept::New => self.report.imported += counts,
-            Kept::Same => self.report.unchanged += counts,
+            ImportOutcome::New => self.report.imported += counts,
+            ImportOutcome::Same => self.report.unchanged += counts,
         }
     }
 
@@ -128,7 +132,7 @@ impl Importing<'_> {
         })
     }
 
-    fn switched(&mut self, unit: &str, kept: Result<Kept>, counts: Counts) -> Result<()> {
+    fn switched(&mut self, unit: &str, kept: Result<ImportOutcome>, counts: Counts) -> Result<()> {
         if let Some(kept) = self.settled(unit, kept)? {
             self.count(kept, counts);
         }
@@ -136,7 +140,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Those that wait come last and the first first: so they wait here in their order.
+    /// Queued runs come last, oldest first, so that they keep their order in the queue.
     fn runs(&mut self) -> Result<()> {
         let mut after = i64::MIN;
         loop {
@@ -168,17 +172,17 @@ impl Importing<'_> {
         let run = match runs::run(&source, home, &mut self.report.left_out) {
             Ok(run) => run,
             Err(why) => {
-                self.report.errors.say(&unit, format!("{why}; nothing of it is taken"));
+                self.report.errors.note(&unit, format!("{why}; nothing of it is imported"));
                 self.step(looked_at);
                 return Ok(());
             }
         };
         let mut unit = RunUnit { run, facts: RunFacts::default(), home, lent: Arc::clone(&self.lent) };
         let long = self.look(&mut unit, &mut counts)?;
-        let stands = self.store.join.state().read(|tx| unit.stands(tx));
+        let exists = self.store.join.state().read(|tx| unit.exists(tx));
         let name = format!("run {}", unit.run.row.id);
-        if let Some(stands) = self.settled(&name, stands)? {
-            let kept = if stands { Ok(Kept::Same) } else { self.keep_run(unit, long) };
+        if let Some(exists) = self.settled(&name, exists)? {
+            let kept = if exists { Ok(ImportOutcome::Same) } else { self.keep_run(unit, long) };
             if let Some(kept) = self.settled(&name, kept)? {
                 self.count(kept, counts);
             }
@@ -187,7 +191,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Looks at all that a run has, and tells what cannot be taken of it. Says whether an execution said what
+    /// Checks all parts of a run, and notes what cannot be imported. Returns true if an execution has an output that
     /// needs a blob.
     fn look(&mut self, unit: &mut RunUnit, counts: &mut Counts) -> Result<bool> {
         let (mut facts, mut long) = (RunFacts::default(), false);
@@ -195,13 +199,13 @@ impl Importing<'_> {
         let (id, ended) = (unit.run.row.id.clone(), unit.run.row.finished_at.map(|at| (at, unit.run.row.status)));
         let database = self.lent.lock();
         database.executions(id.as_str(), &mut |source, overtaken| {
-            match runs::execution(&source, Belongs::To { run: &id, ended, overtaken }, unit.home, left_out) {
+            match runs::execution(&source, Parent::Run { run: &id, ended, overtaken }, unit.home, left_out) {
                 Ok(execution) => {
                     facts.see_execution(&execution.row);
                     long |= execution.output.is_some_and(|text| runs::needs_blob(&text));
                     counts.executions += 1;
                 }
-                Err(why) => errors.say(&format!("execution {}", source.id.text().unwrap_or("without an id")), why),
+                Err(why) => errors.note(&format!("execution {}", source.id.text().unwrap_or("without an id")), why),
             }
             Ok::<_, StateError>(())
         })?;
@@ -213,7 +217,7 @@ impl Importing<'_> {
         database.approvals(id.as_str(), &mut |source| {
             match runs::approval(&source, &unit.run, &facts, left_out) {
                 Ok(_) => counts.approvals += 1,
-                Err(why) => errors.say(&format!("gate {}", source.id.text().unwrap_or("without an id")), why),
+                Err(why) => errors.note(&format!("gate {}", source.id.text().unwrap_or("without an id")), why),
             }
             Ok::<_, StateError>(())
         })?;
@@ -221,13 +225,13 @@ impl Importing<'_> {
         Ok(long)
     }
 
-    fn keep_run(&self, unit: RunUnit, long: bool) -> Result<Kept> {
+    fn keep_run(&self, unit: RunUnit, long: bool) -> Result<ImportOutcome> {
         let join = &self.store.join;
         let blobs = Blobs::on(join.disk());
-        // Held until the rows stand that name them: as long nobody removes them.
+        // Held until the rows that refer to the blobs are committed, so that the blobs are not pruned.
         let _hold = if long { Some(blobs.hold(join.limits().busy_timeout)?) } else { None };
         if long {
-            unit.each_execution(&mut OutboxLine::again(), &mut |execution| {
+            unit.each_execution(&mut NoteList::again(), &mut |execution| {
                 put_long(&blobs, &execution)?;
                 Ok(())
             })?;
@@ -241,14 +245,14 @@ impl Importing<'_> {
         let (mut batch, mut bytes, mut rows) = (Vec::new(), 0, 0);
         lent.lock().lone_executions(&mut |source| {
             rows += 1;
-            match runs::execution(&source, Belongs::ToNone, home, &mut self.report.left_out) {
+            match runs::execution(&source, Parent::NoRun, home, &mut self.report.left_out) {
                 Ok(execution) => {
                     bytes += execution.output.as_ref().map_or(0, String::len);
                     batch.push(execution);
                 }
                 Err(why) => {
                     let unit = format!("execution {}", source.id.text().unwrap_or("without an id"));
-                    self.report.errors.say(&unit, why);
+                    self.report.errors.note(&unit, why);
                 }
             }
             if batch.len() >= EXECUTIONS_AT_ONCE || bytes >= OUTPUT_AT_ONCE_BYTES {
@@ -260,12 +264,12 @@ impl Importing<'_> {
         self.keep_lone(batch, rows)
     }
 
-    /// Keeps executions that were made of so many rows.
+    /// Adds executions that were converted from this number of rows.
     fn keep_lone(&mut self, batch: Vec<MappedExecution>, rows: u64) -> Result<()> {
         let mut parts = vec![batch];
         while let Some(part) = parts.pop() {
             match self.keep_part(part.clone()) {
-                // One of them breaks a rule: which, is seen when each is alone.
+                // One of them violates a constraint; adding them one by one finds it.
                 Err(error) if is_about_a_row(&error) && part.len() > 1 => {
                     parts.extend(part.into_iter().map(|one| vec![one]));
                 }
@@ -282,7 +286,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, OutboxLine)> {
+    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, NoteList)> {
         let join = &self.store.join;
         let is_long = |one: &MappedExecution| one.output.as_ref().is_some_and(|text| runs::needs_blob(text));
         let blobs = Blobs::on(join.disk());
@@ -317,7 +321,7 @@ impl Importing<'_> {
             }
             Err(why) => Err(Error::Invalid(Invalid::Document {
                 at: unit.clone(),
-                why: format!("{why}; nothing of it is taken"),
+                why: format!("{why}; nothing of it is imported"),
             })),
         };
         if let Some(kept) = self.settled(&unit, kept)? {
@@ -329,26 +333,26 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Tells of what belongs to nothing.
+    /// Notes rows whose parent does not exist.
     fn tell_lone(&mut self) -> Result<()> {
         let approvals = self.lent.lock().lone_approvals()?;
         let messages = self.lent.lock().lone_messages()?;
         if approvals > 0 {
             self.report
                 .errors
-                .say("table workflow_approvals", format!("{approvals} gates name a run that is not there"));
+                .note("table workflow_approvals", format!("{approvals} gates refer to a run that does not exist"));
         }
         if messages > 0 {
             self.report
                 .errors
-                .say("table messaging_messages", format!("{messages} messages name a chat that is not there"));
+                .note("table messaging_messages", format!("{messages} messages refer to a chat that does not exist"));
         }
         self.step(Counts { approvals, messages, ..Counts::default() });
         Ok(())
     }
 }
 
-/// Keeps the whole of what an execution said, where its row does not have it; as durable as the row that is to name it.
+/// Stores the complete output of an execution as a blob if its row cannot, as durable as the row that will refer to it.
 fn put_long(blobs: &Blobs, execution: &MappedExecution) -> Result<()> {
     if let Some(text) = execution.output.as_ref().filter(|text| runs::needs_blob(text)) {
         blobs.put(&mut text.as_bytes(), Durability::Power)?;
@@ -356,7 +360,7 @@ fn put_long(blobs: &Blobs, execution: &MappedExecution) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error is about what was to be written, and not about where.
+/// Returns true if an error is about the data and not about the system.
 fn is_about_a_row(error: &Error) -> bool {
     use StateError::{Constraint, Nul, OutOfRange};
     matches!(error.join(), Some(JoinError::State(Constraint { .. } | Nul | OutOfRange { .. })))

@@ -1,9 +1,9 @@
-//! What an import gives back.
+//! The types of an import report.
 
 use duolog_types::limits::IMPORT_TOLD_MAX;
 use serde::{Deserialize, Serialize};
 
-/// How many of each kind.
+/// Counts by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Runs.
@@ -12,9 +12,9 @@ pub struct Counts {
     pub executions: u64,
     /// Gates.
     pub approvals: u64,
-    /// What is said over schedules.
+    /// Overrides of schedules.
     pub schedules: u64,
-    /// What is said of workflows.
+    /// Overrides of workflows.
     pub workflows: u64,
     /// Chats.
     pub chats: u64,
@@ -34,48 +34,48 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The rows that were looked at.
+    /// The rows that were processed.
     pub done: Counts,
-    /// The rows that there are.
+    /// The rows in total.
     pub all: Counts,
 }
 
-/// Something that is told of one thing.
+/// A note about one unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Of what, like `run 1234`.
+    /// The unit, like `run 1234`.
     pub unit: String,
-    /// What there is to tell.
+    /// The reason.
     pub reason: String,
 }
 
-/// What is told: the first of it, and how much more there was (I9).
+/// A bounded list of notes: the first ones, and the number of further ones (I9).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutboxLine {
-    /// The first.
+pub struct NoteList {
+    /// The first notes.
     pub notes: Vec<Note>,
-    /// How many more there were.
+    /// The number of further notes.
     pub more: u64,
     max: usize,
 }
 
-impl Default for OutboxLine {
+impl Default for NoteList {
     fn default() -> Self {
         Self { notes: Vec::new(), more: 0, max: IMPORT_TOLD_MAX }
     }
 }
 
-impl OutboxLine {
-    /// For what was told before: it only counts.
+impl NoteList {
+    /// Returns a list that only counts, for notes that were added before.
     pub(super) fn again() -> Self {
         Self { max: 0, ..Self::default() }
     }
 
-    /// Tells something.
-    pub fn say(&mut self, unit: &str, reason: impl Into<String>) {
+    /// Adds a note.
+    pub fn note(&mut self, unit: &str, reason: impl Into<String>) {
         if self.notes.len() < self.max {
             self.notes.push(Note { unit: unit.to_owned(), reason: reason.into() });
         } else {
@@ -83,29 +83,29 @@ impl OutboxLine {
         }
     }
 
-    /// Adds what was told elsewhere.
+    /// Adds all notes of another list.
     pub(super) fn add(&mut self, more: Self) {
         self.more += more.more;
         for note in more.notes {
-            self.say(&note.unit, note.reason);
+            self.note(&note.unit, note.reason);
         }
     }
 
-    /// How much is told in all.
+    /// Returns the total number of notes.
     pub fn count(&self) -> u64 {
         self.notes.len() as u64 + self.more
     }
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// What is here now and was not.
+    /// What was added.
     pub imported: Counts,
-    /// What was here already, just so.
+    /// What existed with the same content.
     pub unchanged: Counts,
-    /// What has no place here, was cut or read otherwise than it stands there, and why.
-    pub left_out: OutboxLine,
-    /// What could not be taken: it cannot be what it should be, or something else here is called so.
-    pub errors: OutboxLine,
+    /// What has no equivalent, was truncated or was converted with a change, with the reason.
+    pub left_out: NoteList,
+    /// What could not be imported because it is not valid or because its id is taken.
+    pub errors: NoteList,
 }

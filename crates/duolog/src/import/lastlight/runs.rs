@@ -1,5 +1,5 @@
-//! Runs, executions and gates, from their rows to ours: pure decisions. What cannot be taken as it stands is told; what
-//! names nothing, or nothing that is known, is refused with why.
+//! Pure conversions of runs, executions and gates. A value that cannot be imported unchanged is noted; a row without
+//! valid ids or statuses is refused with the reason.
 
 use std::collections::BTreeMap;
 
@@ -16,32 +16,32 @@ use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, RunId, RunStatus, Timestamp, TriggerType,
 };
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::{ApprovalSource, ExecutionSource, Raw, RunSource};
 use super::taking::{Taking, instant};
 use crate::runs::rules::{self, member};
 use crate::runs::{PhaseLabel, PhaseTurn};
 
-/// A run with all that it has beside executions and gates.
+/// A converted run with all of its data except for executions and gates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappedRun {
-    /// The run. What its executions cost, and its place in the queue, are whoever's that keeps it.
+    /// The run. Its cost and its place in the queue are set later.
     pub row: RunRow,
-    /// What set it off, byte for byte.
+    /// The context, byte for byte.
     pub context: Option<String>,
-    /// What its phases leave to each other, as JSON by key.
+    /// The scratch: values as JSON, by key.
     pub scratch: BTreeMap<String, String>,
-    /// The phases that ended, as JSON, in order.
+    /// The phases that ended, as JSON, oldest first.
     pub phases: Vec<String>,
-    /// How its nodes stand, as JSON by name.
+    /// The statuses of its nodes, as JSON, by name.
     pub nodes: BTreeMap<String, String>,
 }
 
 impl MappedRun {
-    /// Fills in what only its executions say: what they cost, and what kind of thing set the run off.
+    /// Sets the fields that follow from its executions: the cost and the type of the trigger.
     ///
-    /// Their runs do not say the latter: it is what the first of its executions says; else what follows from who set it
-    /// off, where that is said; else what the id of the trigger looks like.
+    /// Last Light does not store the trigger type with a run. It is the type of the first execution; if there is none,
+    /// it follows from the actor, and otherwise from the form of the trigger id.
     pub fn settle(&mut self, facts: &RunFacts) {
         self.row.trigger_type = facts.first.map_or(self.row.trigger_type, |(_, kind)| kind);
         self.row.cost_picos = facts.cost_picos;
@@ -49,34 +49,34 @@ impl MappedRun {
     }
 }
 
-/// An execution, and what it said last.
+/// A converted execution with its last output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappedExecution {
     /// The execution.
     pub row: ExecutionRow,
-    /// What it said, whole.
+    /// The complete last output.
     pub output: Option<String>,
 }
 
-/// What the executions and gates of a run say of it.
+/// Facts about a run from its executions and gates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFacts {
-    /// What set the first of its executions off.
+    /// The start and trigger type of the first execution.
     pub first: Option<(Timestamp, TriggerType)>,
-    /// When the last of them began.
+    /// The start of the last execution.
     pub last_begun: Option<Timestamp>,
-    /// When the last of its gates was asked.
+    /// The time of the last gate.
     pub last_asked: Option<Timestamp>,
-    /// The last of its gates that nobody has answered.
+    /// The last gate without an answer.
     pub pending: Option<String>,
-    /// What its executions cost, in picodollars.
+    /// The cost of its executions, in picodollars.
     pub cost_picos: Option<u64>,
-    /// Their tokens of all kinds.
+    /// The tokens of its executions.
     pub tokens: Option<u64>,
 }
 
 impl RunFacts {
-    /// Takes note of an execution of the run.
+    /// Adds an execution of the run.
     pub fn see_execution(&mut self, row: &ExecutionRow) {
         if self.first.is_none_or(|(at, _)| row.started_at < at) {
             self.first = Some((row.started_at, row.trigger_type));
@@ -88,7 +88,7 @@ impl RunFacts {
         }
     }
 
-    /// Takes note of a gate of the run, in order.
+    /// Adds a gate of the run; gates come in order.
     pub fn see_approval(&mut self, source: &ApprovalSource) {
         self.last_asked = self.last_asked.max(source.created_at.text().and_then(instant));
         if source.status.text() == Some("pending") {
@@ -97,7 +97,7 @@ impl RunFacts {
     }
 }
 
-/// The owner of a repository, where what set a run off is `owner/repo#number` or `owner/repo::workflow`.
+/// Returns the owner of a repository if the trigger is `owner/repo#number` or `owner/repo::workflow`.
 fn owner_in<'t>(trigger: &'t str, repo: &str) -> Option<&'t str> {
     let (owner, rest) = trigger.split_once('/')?;
     let rest = rest.strip_prefix(repo)?;
@@ -105,7 +105,7 @@ fn owner_in<'t>(trigger: &'t str, repo: &str) -> Option<&'t str> {
     (is_plain && (rest.starts_with('#') || rest.starts_with("::"))).then_some(owner)
 }
 
-/// What kind of thing an id of a trigger is of.
+/// Returns the trigger type by the form of a trigger id.
 fn by_shape(trigger: &str) -> TriggerType {
     if trigger.starts_with("slack:") {
         TriggerType::Chat
@@ -119,7 +119,7 @@ fn by_shape(trigger: &str) -> TriggerType {
     }
 }
 
-/// The same, by who set it off.
+/// Returns the trigger type by the type of the actor.
 fn by_actor(kind: &Raw) -> Option<TriggerType> {
     match kind.text()? {
         "github" => Some(TriggerType::Webhook),
@@ -131,13 +131,12 @@ fn by_actor(kind: &Raw) -> Option<TriggerType> {
     }
 }
 
-/// Maps a run.
+/// Converts a run.
 ///
-/// What only its executions say is filled in by [`MappedRun::settle`]. A run that runs has a lease that ended with its
-/// last change, so that the next
-/// `recover` takes it up.
-pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<MappedRun, String> {
-    let mut taking = Taking::of("run", &source.id, told);
+/// [`MappedRun::settle`] sets the fields that follow from its executions. The lease of a running run expires at its
+/// last change, so that the next `recover` claims it.
+pub fn run(source: &RunSource, home: HomeId, notes: &mut NoteList) -> Result<MappedRun, String> {
+    let mut taking = Taking::of("run", &source.id, notes);
     let id = Taking::id("id", &source.id, RunId::parse)?;
     let workflow_name = Taking::name("workflow_name", &source.workflow_name, WORKFLOW_BYTES_MAX)?;
     rules::check_workflow(&workflow_name).map_err(|error| error.to_string())?;
@@ -147,9 +146,9 @@ pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<Ma
     let updated_at = taking.moment("updated_at", &source.updated_at).unwrap_or(started_at).max(started_at);
     let finished_at = taking.moment("finished_at", &source.finished_at);
     if status.is_terminal() && finished_at.is_none() {
-        taking.say("does not say when it ended: taken as when it last changed");
+        taking.note("has no end time: imported with the time of its last change");
     } else if !status.is_terminal() && finished_at.is_some() {
-        taking.say(format!("is {status} and says when it ended, which is left out"));
+        taking.note(format!("is {status} and has an end time, which is left out"));
     }
     let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
     let context = taking.json("context", &source.context, CONTEXT_BYTES_MAX).map(str::to_owned);
@@ -198,62 +197,63 @@ pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<Ma
     Ok(MappedRun { row, context, scratch, phases, nodes })
 }
 
-/// Why a run ended badly: they write it into its context.
+/// Returns the error of a run, which Last Light stores in its context.
 fn error_in(context: &str) -> Option<String> {
     let error = member(context, "error").filter(|error| error.starts_with('"'))?;
-    // Text that is no Unicode is kept as it is written.
+    // Text that is not Unicode is kept as written.
     Some(serde_json::from_str(error).unwrap_or_else(|_| error.to_owned()))
 }
 
-/// What an execution belongs to.
+/// The parent of an execution.
 #[derive(Clone, Copy, Debug)]
-pub enum Belongs<'r> {
-    /// To a run.
-    To {
-        /// Its id.
+pub enum Parent<'r> {
+    /// A run.
+    Run {
+        /// The id.
         run: &'r RunId,
-        /// When it ended, if it did, and how.
+        /// The end and final status of the run, if it has ended.
         ended: Option<(Timestamp, RunStatus)>,
-        /// Whether another execution of the same phase is in flight and began later.
+        /// True if another execution of the same phase is in flight and started later.
         overtaken: bool,
     },
-    /// To no run that is there.
-    ToNone,
+    /// No run, or one that does not exist.
+    NoRun,
 }
 
-/// Maps an execution.
+/// Converts an execution.
 ///
-/// Of several in flight of one phase only the last is; what is in flight of a run that ended has ended with it.
+/// Of several executions in flight of one phase, only the last stays in flight. An execution in flight of a run that
+/// has ended ends with the run.
 pub fn execution(
     source: &ExecutionSource,
-    of: Belongs<'_>,
+    of: Parent<'_>,
     home: HomeId,
-    told: &mut OutboxLine,
+    notes: &mut NoteList,
 ) -> Result<MappedExecution, String> {
-    let mut taking = Taking::of("execution", &source.id, told);
+    let mut taking = Taking::of("execution", &source.id, notes);
     let id = Taking::id("id", &source.id, ExecutionId::parse)?;
     let trigger_id = Taking::name("trigger_id", &source.trigger_id, NAME_BYTES_MAX)?;
     let skill = Taking::name("skill", &source.skill, SKILL_BYTES_MAX)?;
     if !(1..=WORKFLOW_BYTES_MAX).contains(&rules::workflow_of(&skill).len()) {
-        return Err(format!("its skill {:?} names no workflow", rules::clip(&skill, 64)));
+        return Err(format!("its skill {:?} has no workflow", rules::clip(&skill, 64)));
     }
     let started_at = Taking::beginning("started_at", &source.started_at)?;
     let trigger_type = match Taking::word("trigger_type", &source.trigger_type) {
         Ok(kind) => kind,
         Err(why) => {
             let kind = if skill == "chat" { TriggerType::Chat } else { by_shape(&trigger_id) };
-            taking.say(format!("{why}: taken as {kind}"));
+            taking.note(format!("{why}: imported as {kind}"));
             kind
         }
     };
     let workflow_run_id = match (of, source.workflow_run_id.text()) {
-        (Belongs::To { run, .. }, _) => Some(run.clone()),
-        (Belongs::ToNone, Some(run)) => {
+        (Parent::Run { run, .. }, _) => Some(run.clone()),
+        (Parent::NoRun, Some(run)) => {
             let run = rules::clip(run, WORD_BYTES_MAX).to_owned();
-            taking.say(format!("names run {run}, which is not there: it is kept without it"));
+            taking.note(format!("refers to run {run}, which does not exist: imported without a run"));
             None
         }
-        (Belongs::ToNone, None) => None,
+        (Parent::NoRun, None) => None,
     };
     let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
     let row = ExecutionRow {
@@ -276,7 +276,7 @@ pub fn execution(
         Raw::Text(text) => Some(text.clone()).filter(|text| !text.is_empty()),
         Raw::Null => None,
         other => {
-            taking.say(format!("output_text is {}, and is left out", other.kind()));
+            taking.note(format!("output_text is {}, and is left out", other.kind()));
             None
         }
     };
@@ -284,8 +284,8 @@ pub fn execution(
 }
 
 impl Taking<'_> {
-    /// Whose repository, and which. Some rows name both in one, and some of those that do not were set off by what
-    /// does.
+    /// Returns the owner and the name of the repository. Some rows have both in one column, and some have the owner
+    /// only in the trigger.
     fn repo(&mut self, owner: &Raw, repo: &Raw, trigger: &str) -> (Option<String>, Option<String>) {
         let (owner, repo) = (self.text("owner", owner, NAME_BYTES_MAX), self.text("repo", repo, NAME_BYTES_MAX));
         let (owner, repo) = rules::split_repo(owner.as_deref(), repo.as_deref());
@@ -293,15 +293,15 @@ impl Taking<'_> {
         (owner.or_else(|| named.map(str::to_owned)), repo)
     }
 
-    /// Tells the values that a row has too early, and that have no place until then.
+    /// Notes values that a row has although its status does not allow them.
     fn left_out(&mut self, standing: &str, values: &[(&str, &Raw)]) {
         for (name, _) in values.iter().filter(|(_, value)| **value != Raw::Null) {
-            self.say(format!("{standing} and has a value in {name}, which is left out"));
+            self.note(format!("{standing} and has a value in {name}, which is left out"));
         }
     }
 
-    /// How an execution ended; nothing while it is in flight.
-    fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Timestamp) -> Option<EndRow> {
+    /// Returns the end of an execution; `None` while it is in flight.
+    fn end(&mut self, source: &ExecutionSource, of: Parent<'_>, started_at: Timestamp) -> Option<EndRow> {
         let finished_at = self.moment("finished_at", &source.finished_at);
         let success = self.yes("success", &source.success);
         let mut error = self.text("error", &source.error, REASON_BYTES_MAX);
@@ -309,21 +309,21 @@ impl Taking<'_> {
         let (finished_at, success) = match (finished_at, success, of) {
             (Some(at), Some(success), _) => (at, success),
             (Some(at), None, _) => {
-                self.say("has ended and does not say how: taken as failed");
+                self.note("has ended without a result: imported as failed");
                 (at, false)
             }
             (None, Some(success), _) => {
-                self.say("does not say when it ended: taken as when it began");
+                self.note("has no end time: imported with its start time");
                 (started_at, success)
             }
-            (None, None, Belongs::To { overtaken: true, .. }) => {
-                self.say("is in flight, and another of its phase began later: taken as stale");
-                error = Some("stale: another execution of its phase began later".to_owned());
+            (None, None, Parent::Run { overtaken: true, .. }) => {
+                self.note("is in flight, and another execution of its phase started later: imported as stale");
+                error = Some("stale: another execution of its phase started later".to_owned());
                 stop_reason = Some("stale".to_owned());
                 (started_at, false)
             }
-            (None, None, Belongs::To { ended: Some((at, status)), .. }) => {
-                self.say(format!("is in flight, and its run was {status}: taken as ended with it"));
+            (None, None, Parent::Run { ended: Some((at, status)), .. }) => {
+                self.note(format!("is in flight, and its run was {status}: imported as ended with it"));
                 error = Some(format!("its run was {status} while it was in flight"));
                 stop_reason = Some("run_ended".to_owned());
                 (at, false)
@@ -370,13 +370,12 @@ impl Taking<'_> {
     }
 }
 
-/// Whether what an execution said does not fit its row: it is too long, or has NUL bytes in it. Then a blob holds the
-/// whole.
+/// Returns true if an output needs a blob: it is too long for its row, or contains NUL bytes.
 pub fn needs_blob(text: &str) -> bool {
     text.len() > OUTPUT_BYTES_MAX || text.contains('\0')
 }
 
-/// What an execution said, as its row has it: the end of it where it is long, without NUL bytes.
+/// Returns the row of an output: its end if it is long, without NUL bytes.
 pub fn output(text: &str, home: HomeId) -> OutputRow {
     OutputRow {
         text: rules::tail(&text.replace('\0', ""), OUTPUT_BYTES_MAX).to_owned(),
@@ -385,17 +384,17 @@ pub fn output(text: &str, home: HomeId) -> OutputRow {
     }
 }
 
-/// Maps a gate of a run.
+/// Converts a gate of a run.
 ///
-/// An answer counts as taken note of where its run ended, or did something after it. A gate that nobody can answer any
-/// more, because its run ended or asked again, is expired.
+/// An answer counts as acknowledged if the run has ended or continued after it. A gate that can no longer be answered,
+/// because its run has ended or asked again, is expired.
 pub fn approval(
     source: &ApprovalSource,
     run: &MappedRun,
     facts: &RunFacts,
-    told: &mut OutboxLine,
+    notes: &mut NoteList,
 ) -> Result<Approval, String> {
-    let mut taking = Taking::of("gate", &source.id, told);
+    let mut taking = Taking::of("gate", &source.id, notes);
     let id = Taking::id("id", &source.id, ApprovalId::parse)?;
     let gate = Taking::name("gate", &source.gate, WORD_BYTES_MAX)?;
     let kind = if source.kind == Raw::Null { ApprovalKind::Approve } else { Taking::word("kind", &source.kind)? };
@@ -405,15 +404,15 @@ pub fn approval(
     let status = match (kind, theirs) {
         (ApprovalKind::Reply, ApprovalStatus::Approved) => ApprovalStatus::Answered,
         (ApprovalKind::Reply, ApprovalStatus::Rejected) | (ApprovalKind::Approve, ApprovalStatus::Answered) => {
-            taking.say(format!("is {theirs}, which a gate of its kind cannot be: taken as expired"));
+            taking.note(format!("is {theirs}, which is not valid for its kind: imported as expired"));
             ApprovalStatus::Expired
         }
         (_, ApprovalStatus::Pending) if ended.is_some() => {
-            taking.say("is pending, and its run has ended: taken as expired");
+            taking.note("is pending, and its run has ended: imported as expired");
             ApprovalStatus::Expired
         }
         (_, ApprovalStatus::Pending) if facts.pending.as_deref() != Some(id.as_str()) => {
-            taking.say("is pending, and its run waits at a later gate: taken as expired");
+            taking.note("is pending, and its run waits at a later gate: imported as expired");
             ApprovalStatus::Expired
         }
         (_, status) => status,
@@ -428,7 +427,7 @@ pub fn approval(
         ];
         taking.left_out("is pending", &answer);
     } else if said_at.is_none() && theirs != ApprovalStatus::Pending {
-        taking.say("does not say when it was answered: taken as when its run ended, or when it was asked");
+        taking.note("has no answer time: imported with the end of its run or its own time");
     }
     let responded_at = (!is_open).then(|| said_at.or(ended).unwrap_or(created_at));
     let went_on = |at: Timestamp| {
@@ -459,7 +458,7 @@ pub fn approval(
     })
 }
 
-/// Which turn of which loop asks at a gate called `NAME_iter_N`, as the run's scratch has it under `NAME`.
+/// Returns the loop and iteration of a gate named `NAME_iter_N`, from the run's scratch under `NAME`.
 fn loop_of(
     gate: &str,
     kind: ApprovalKind,

@@ -1,45 +1,45 @@
-//! The rows of a Last Light database, whatever version made it and whatever stands in them.
+//! Reading the rows of a Last Light database of any version and content.
 //!
-//! A column that a version does not have is nothing; a value of the wrong kind is a value of the wrong kind, and what
-//! that means is decided by whoever maps it.
+//! A column that a version does not have is empty. A value of the wrong type is passed on; the conversion decides about
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use duolog_state::{Column, Error as StateError, Foreign, FromColumn, Row};
 
-use super::model::{Counts, OutboxLine};
+use super::model::{Counts, NoteList};
 
-/// The rows that are asked for at once where only their numbers are kept.
+/// The number of rows per query if only their numbers are kept.
 const PIECE: u32 = 256;
 
-/// A value as it stands in a row.
+/// A value of a row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Raw {
-    /// Nothing.
+    /// NULL.
     #[default]
     Null,
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Any other number.
     Real(f64),
     /// Text.
     Text(String),
-    /// What is none of these, in words.
+    /// A value of another type, with its description.
     Other(String),
 }
 
 impl Raw {
-    /// The text, where it is one.
+    /// Returns the text; `None` if it is not a text.
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// What it is, for a sentence.
+    /// Returns the type, for a sentence.
     pub(super) fn kind(&self) -> &str {
         match self {
             Self::Null => "nothing",
-            Self::Int(_) => "a whole number",
+            Self::Int(_) => "an integer",
             Self::Real(_) => "a number",
             Self::Text(_) => "text",
             Self::Other(why) => why,
@@ -69,11 +69,11 @@ impl FromColumn for Raw {
     }
 }
 
-/// Rows of one table.
+/// The rows of one table.
 pub(super) trait Source: Sized {
     const TABLE: &'static str;
     const COLUMNS: &'static [&'static str];
-    /// Without these nothing can be made of a row.
+    /// The columns without which a row cannot be converted.
     const NEEDED: &'static [&'static str];
 
     fn read(row: &Row<'_>) -> Self;
@@ -144,58 +144,58 @@ source!(
     }
 );
 
-/// Tables that are not told of: they hold nothing of a user's.
+/// Tables without user data, which are not noted.
 const BOOKKEEPING: [&str; 1] = ["__drizzle_migrations"];
 
 /// A Last Light database.
 pub(super) struct Database {
     foreign: Foreign,
-    /// The columns of the tables that we know and that have what is needed.
+    /// The columns of the known tables that have the required columns.
     tables: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 impl Database {
-    /// Opens a database, and tells what of it is not looked at. One without a single table that we know is none.
-    pub(super) fn open(path: &Path, aside: &Path, told: &mut OutboxLine) -> Result<Option<Self>, StateError> {
+    /// Opens a database, and notes what is not imported. Returns `None` if it has none of the known tables.
+    pub(super) fn open(path: &Path, aside: &Path, notes: &mut NoteList) -> Result<Option<Self>, StateError> {
         let mut database = Self { foreign: Foreign::open(path, aside)?, tables: BTreeMap::new() };
-        database.know::<RunSource>(told)?;
-        database.know::<ExecutionSource>(told)?;
-        database.know::<ApprovalSource>(told)?;
-        database.know::<ScheduleSource>(told)?;
-        database.know::<WorkflowSource>(told)?;
-        database.know::<ChatSource>(told)?;
-        database.know::<MessageSource>(told)?;
+        database.know::<RunSource>(notes)?;
+        database.know::<ExecutionSource>(notes)?;
+        database.know::<ApprovalSource>(notes)?;
+        database.know::<ScheduleSource>(notes)?;
+        database.know::<WorkflowSource>(notes)?;
+        database.know::<ChatSource>(notes)?;
+        database.know::<MessageSource>(notes)?;
         if database.tables.is_empty() {
             return Ok(None);
         }
-        database.tell_others(told)?;
+        database.note_others(notes)?;
         Ok(Some(database))
     }
 
-    fn know<T: Source>(&mut self, told: &mut OutboxLine) -> Result<(), StateError> {
+    fn know<T: Source>(&mut self, notes: &mut NoteList) -> Result<(), StateError> {
         let columns = self.names("SELECT name FROM pragma_table_info(?1)", &[T::TABLE])?;
         let unit = format!("table {}", T::TABLE);
         if columns.is_empty() {
-            told.say(&unit, "is not there: its version had none, or never used it");
+            notes.note(&unit, "does not exist: this version does not have it, or never used it");
             return Ok(());
         }
         let missing: Vec<&str> = T::NEEDED.iter().copied().filter(|name| !columns.contains(*name)).collect();
         if !missing.is_empty() {
-            told.say(&unit, format!("is not looked at: it has no column {}", missing.join(", ")));
+            notes.note(&unit, format!("is not imported: it has no column {}", missing.join(", ")));
             return Ok(());
         }
         for name in columns.iter().filter(|name| !T::COLUMNS.contains(&name.as_str())) {
             let rows = self.number(&format!("SELECT COUNT({}) FROM {}", quoted(name), T::TABLE), &[])?;
             if rows > 0 {
-                told.say(&unit, format!("column {name} has no place here, and {rows} rows have a value there"));
+                notes.note(&unit, format!("column {name} is not imported: {rows} rows have a value in it"));
             }
         }
         self.tables.insert(T::TABLE, columns);
         Ok(())
     }
 
-    /// Tells of tables with rows that are not looked at.
-    fn tell_others(&self, told: &mut OutboxLine) -> Result<(), StateError> {
+    /// Notes tables with rows that are not imported.
+    fn note_others(&self, notes: &mut NoteList) -> Result<(), StateError> {
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
                    AND sql NOT LIKE 'CREATE VIRTUAL%'";
         let known = [
@@ -213,13 +213,13 @@ impl Database {
             }
             let rows = self.number(&format!("SELECT COUNT(*) FROM {}", quoted(&name)), &[])?;
             if rows > 0 {
-                told.say(&format!("table {name}"), format!("has no place here: {rows} rows"));
+                notes.note(&format!("table {name}"), format!("is not imported: {rows} rows"));
             }
         }
         Ok(())
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows by kind.
     pub(super) fn counts(&self) -> Result<Counts, StateError> {
         Ok(Counts {
             runs: self.count::<RunSource>()?,
@@ -239,7 +239,7 @@ impl Database {
         self.number(&format!("SELECT COUNT(*) FROM {}", T::TABLE), &[])
     }
 
-    /// How many rows belong to a run, and itself.
+    /// Returns the number of rows of a run, including its own.
     pub(super) fn of_run(&self, run: &Raw) -> Result<Counts, StateError> {
         Ok(Counts {
             runs: 1,
@@ -249,7 +249,7 @@ impl Database {
         })
     }
 
-    /// How many rows belong to a chat, and itself.
+    /// Returns the number of rows of a chat, including its own.
     pub(super) fn of_chat(&self, chat: &Raw) -> Result<Counts, StateError> {
         let messages = self.count_of::<MessageSource>("session_id", chat)?;
         Ok(Counts { chats: 1, messages, ..Counts::default() })
@@ -265,13 +265,13 @@ impl Database {
         self.tables.contains_key(T::TABLE)
     }
 
-    /// A column of a table under an alias: nothing where this version does not have it.
+    /// Returns the SQL for a column of a table under an alias: NULL if this version does not have the column.
     fn column<T: Source>(&self, alias: char, name: &str) -> String {
         let is_there = self.tables.get(T::TABLE).is_some_and(|columns| columns.contains(name));
         if is_there { format!("{alias}.{}", quoted(name)) } else { "NULL".to_owned() }
     }
 
-    /// Gives out rows of a table, which is `t`, one by one; none where there is no such table.
+    /// Passes on the rows of a table, which has the alias `t`; none if the table does not exist.
     fn rows<T: Source, E: From<StateError>>(
         &self,
         asked: &Asked<'_>,
@@ -297,13 +297,13 @@ impl Database {
         Ok(numbers)
     }
 
-    /// The numbers of runs that do not wait in the queue, in the order they were added, from behind one on.
+    /// Returns the numbers of runs that are not queued, in the order of insertion, after a number.
     pub(super) fn unqueued(&self, after: i64) -> Result<Vec<i64>, StateError> {
         let rest = format!("WHERE t.rowid > CAST(?1 AS INTEGER) AND ({}) IS NOT TRUE ORDER BY t.rowid", self.waits());
         self.numbers::<RunSource>(&rest, &[&after.to_string()])
     }
 
-    /// The numbers of runs that wait, the first first, from behind one on.
+    /// Returns the numbers of queued runs, oldest first, after a place.
     pub(super) fn queued(&self, after: &(String, i64)) -> Result<Vec<i64>, StateError> {
         let started = self.column::<RunSource>('t', "started_at");
         let rest = format!(
@@ -318,7 +318,7 @@ impl Database {
         format!("{status} = 'queued' AND typeof({started}) = 'text'")
     }
 
-    /// The run with this number.
+    /// Returns the run with this number.
     pub(super) fn run(&self, number: i64) -> Result<Option<RunSource>, StateError> {
         let mut found = None;
         let values = [number.to_string()];
@@ -330,8 +330,8 @@ impl Database {
         Ok(found)
     }
 
-    /// The executions of a run, by what they do and in the order they began; and whether another of the same phase,
-    /// which is in flight too, began later.
+    /// Passes on the executions of a run, by skill and start time, with true if another execution of the same phase is
+    /// in flight and started later.
     pub(super) fn executions<E: From<StateError>>(
         &self,
         run: &str,
@@ -364,7 +364,7 @@ impl Database {
         })
     }
 
-    /// The executions that belong to no run that is there, in the order they were added.
+    /// Passes on the executions without an existing run, in the order of insertion.
     pub(super) fn lone_executions<E: From<StateError>>(
         &self,
         each: &mut dyn FnMut(ExecutionSource) -> Result<(), E>,
@@ -374,7 +374,7 @@ impl Database {
         self.rows(&Asked { rest: &rest, ..Asked::default() }, &mut |row, _| each(row))
     }
 
-    /// The gates of a run, in order.
+    /// Passes on the gates of a run, oldest first.
     pub(super) fn approvals<E: From<StateError>>(
         &self,
         run: &str,
@@ -385,7 +385,7 @@ impl Database {
         self.rows(&Asked { rest: &rest, values: &[run], ..Asked::default() }, &mut |row, _| each(row))
     }
 
-    /// How many gates belong to no run that is there.
+    /// Returns the number of gates without an existing run.
     pub(super) fn lone_approvals(&self) -> Result<u64, StateError> {
         if !self.has::<ApprovalSource>() {
             return Ok(0);
@@ -394,7 +394,7 @@ impl Database {
         self.number(&format!("SELECT COUNT(*) FROM workflow_approvals t WHERE {absent}"), &[])
     }
 
-    /// What is said over schedules.
+    /// Passes on the overrides of schedules.
     pub(super) fn schedules<E: From<StateError>>(
         &self,
         each: &mut dyn FnMut(ScheduleSource) -> Result<(), E>,
@@ -402,7 +402,7 @@ impl Database {
         self.rows(&Asked { rest: "ORDER BY t.name", ..Asked::default() }, &mut |row, _| each(row))
     }
 
-    /// What is said of workflows.
+    /// Passes on the overrides of workflows.
     pub(super) fn workflows<E: From<StateError>>(
         &self,
         each: &mut dyn FnMut(WorkflowSource) -> Result<(), E>,
@@ -410,12 +410,12 @@ impl Database {
         self.rows(&Asked { rest: "ORDER BY t.name", ..Asked::default() }, &mut |row, _| each(row))
     }
 
-    /// The numbers of all chats, in the order they were added, from behind one on.
+    /// Returns the numbers of all chats, in the order of insertion, after a number.
     pub(super) fn chats(&self, after: i64) -> Result<Vec<i64>, StateError> {
         self.numbers::<ChatSource>("WHERE t.rowid > CAST(?1 AS INTEGER) ORDER BY t.rowid", &[&after.to_string()])
     }
 
-    /// The chat with this number; and whether a later one goes on at its place.
+    /// Returns the chat with this number, and true if a later chat of its conversation is active.
     pub(super) fn chat(&self, number: i64) -> Result<Option<(ChatSource, bool)>, StateError> {
         let of = |alias, name| self.column::<ChatSource>(alias, name);
         let place = ["platform", "channel_id", "thread_id", "user_id"];
@@ -439,7 +439,7 @@ impl Database {
         Ok(found)
     }
 
-    /// The messages of a chat, in the order in which their readers show them, or from its end on.
+    /// Passes on the messages of a chat, in the order in which Last Light shows them, or in reverse.
     pub(super) fn messages<E: From<StateError>>(
         &self,
         chat: &str,
@@ -452,7 +452,7 @@ impl Database {
         self.rows(&Asked { rest: &rest, values: &[chat], ..Asked::default() }, &mut |row, _| each(row))
     }
 
-    /// How many messages belong to no chat that is there.
+    /// Returns the number of messages without an existing chat.
     pub(super) fn lone_messages(&self) -> Result<u64, StateError> {
         if !self.has::<MessageSource>() {
             return Ok(0);
@@ -461,7 +461,7 @@ impl Database {
         self.number(&format!("SELECT COUNT(*) FROM messaging_messages t WHERE {absent}"), &[])
     }
 
-    /// That what a column names is not among the ids of a table.
+    /// Returns the SQL condition that the id in a column is not in a table.
     fn absent<T: Source>(&self, column: &str) -> String {
         if !self.has::<T>() {
             return "1 = 1".to_owned();
@@ -489,19 +489,19 @@ impl Database {
     }
 }
 
-/// Which end of a chat is given out first.
+/// The order of a chat's messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     FirstFirst,
     LastFirst,
 }
 
-/// What is asked of a table beside its columns.
+/// The parts of a query besides its columns.
 #[derive(Default)]
 struct Asked<'a> {
-    /// Values that are computed, each after a comma.
+    /// Computed values, each after a comma.
     beside: &'a str,
-    /// Which rows, in which order.
+    /// The conditions and the order.
     rest: &'a str,
     values: &'a [&'a str],
 }

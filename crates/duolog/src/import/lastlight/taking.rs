@@ -1,4 +1,4 @@
-//! Values of a row on their way: taken as they are, cut to what a row takes, or left out, and told of.
+//! Converting the values of a row: imported unchanged, truncated to their column, or left out with a note.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,34 +9,34 @@ use duolog_types::limits::{NAME_BYTES_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_M
 use duolog_types::{SessionId, Timestamp};
 use serde_json::value::RawValue;
 
-use super::model::OutboxLine;
+use super::model::NoteList;
 use super::source::Raw;
 use crate::Money;
 use crate::runs::{dollars, rules as runs};
 
-/// One row on its way: its values are taken, and what is not is told.
+/// A row that is being converted. Values that are not imported unchanged are noted.
 pub(super) struct Taking<'t> {
     pub(super) unit: String,
-    pub(super) told: &'t mut OutboxLine,
+    pub(super) notes: &'t mut NoteList,
 }
 
 impl<'t> Taking<'t> {
-    pub(super) fn of(kind: &str, id: &Raw, told: &'t mut OutboxLine) -> Self {
+    pub(super) fn of(kind: &str, id: &Raw, notes: &'t mut NoteList) -> Self {
         let id = id.text().map_or("without an id", |id| runs::clip(id, WORD_BYTES_MAX));
-        Self { unit: format!("{kind} {id}"), told }
+        Self { unit: format!("{kind} {id}"), notes }
     }
 
-    pub(super) fn say(&mut self, why: impl Into<String>) {
-        self.told.say(&self.unit, why);
+    pub(super) fn note(&mut self, why: impl Into<String>) {
+        self.notes.note(&self.unit, why);
     }
 
-    /// A text that names something: it is taken as it is, or not at all.
+    /// Returns a name, which is imported unchanged or refused.
     pub(super) fn name(what: &str, raw: &Raw, max: usize) -> Result<String, String> {
         let Some(text) = raw.text() else { return Err(format!("its {what} is {}", raw.kind())) };
         match text.len() {
             0 => Err(format!("its {what} is empty")),
-            bytes if bytes > max => Err(format!("its {what} is {bytes} bytes, and a row takes {max}")),
-            _ if text.contains('\0') => Err(format!("its {what} has a NUL byte in it")),
+            bytes if bytes > max => Err(format!("its {what} is {bytes} bytes, over the limit of {max}")),
+            _ if text.contains('\0') => Err(format!("its {what} contains a NUL byte")),
             _ => Ok(text.to_owned()),
         }
     }
@@ -50,23 +50,23 @@ impl<'t> Taking<'t> {
         Self::name(what, raw, NAME_BYTES_MAX)?.parse().map_err(|error: T::Err| error.to_string())
     }
 
-    /// A text for people: what does not fit is cut off. What is empty is nothing.
+    /// Returns a text, truncated to its limit. An empty text counts as absent.
     pub(super) fn text(&mut self, what: &str, raw: &Raw, max: usize) -> Option<String> {
         let text = match raw {
             Raw::Null => return None,
             Raw::Text(text) => text,
             other => {
-                self.say(format!("{what} is {}, and is left out", other.kind()));
+                self.note(format!("{what} is {}, and is left out", other.kind()));
                 return None;
             }
         };
         let mut text = Cow::Borrowed(text.as_str());
         if text.contains('\0') {
-            self.say(format!("{what} has NUL bytes in it, which are left out"));
+            self.note(format!("{what} contains NUL bytes, which are left out"));
             text = text.replace('\0', "").into();
         }
         if text.len() > max {
-            self.say(format!("{what} is {} bytes, and is cut to {max}", text.len()));
+            self.note(format!("{what} is {} bytes, and is cut to {max}", text.len()));
             text = runs::clip(&text, max).to_owned().into();
         }
         Some(text.into_owned()).filter(|text| !text.is_empty())
@@ -77,11 +77,11 @@ impl<'t> Taking<'t> {
             Raw::Null => None,
             Raw::Int(number) if u64::try_from(*number).is_ok_and(|number| number <= max) => u64::try_from(*number).ok(),
             Raw::Int(number) => {
-                self.say(format!("{what} is {number}, which it cannot be, and is left out"));
+                self.note(format!("{what} is {number}, which is not valid, and is left out"));
                 None
             }
             other => {
-                self.say(format!("{what} is {} instead of a whole number, and is left out", other.kind()));
+                self.note(format!("{what} is {} instead of an integer, and is left out", other.kind()));
                 None
             }
         }
@@ -94,14 +94,14 @@ impl<'t> Taking<'t> {
             Raw::Int(number) => *number as f64,
             Raw::Real(number) => *number,
             other => {
-                self.say(format!("cost_usd is {} instead of a number, and is left out", other.kind()));
+                self.note(format!("cost_usd is {} instead of a number, and is left out", other.kind()));
                 return None;
             }
         };
         match dollars(number) {
             Ok(cost) if cost <= Money::from_dollars(USAGE_COST_MAX) => Some(runs::picos(cost)),
             _ => {
-                self.say(format!("cost_usd is {number}, which it cannot be, and is left out"));
+                self.note(format!("cost_usd is {number}, which is not valid, and is left out"));
                 None
             }
         }
@@ -112,29 +112,29 @@ impl<'t> Taking<'t> {
         match (raw, found) {
             (Raw::Null, _) | (_, Some(_)) => found,
             (Raw::Text(text), None) => {
-                self.say(format!("{what} is {:?}, which is no instant", runs::clip(text, 64)));
+                self.note(format!("{what} is {:?}, which is not a timestamp", runs::clip(text, 64)));
                 None
             }
             (other, None) => {
-                self.say(format!("{what} is {} instead of an instant", other.kind()));
+                self.note(format!("{what} is {} instead of a timestamp", other.kind()));
                 None
             }
         }
     }
 
-    /// An instant without which a row says nothing.
+    /// Returns a required timestamp.
     pub(super) fn beginning(what: &str, raw: &Raw) -> Result<Timestamp, String> {
         let text = Self::name(what, raw, WORD_BYTES_MAX)?;
-        instant(&text).ok_or_else(|| format!("its {what} is {text:?}, which is no instant"))
+        instant(&text).ok_or_else(|| format!("its {what} is {text:?}, which is not a timestamp"))
     }
 
-    /// The session of an agent: its id is kept, wherever its log is.
+    /// Returns the id of an agent session, wherever its log is.
     pub(super) fn session(&mut self, what: &str, raw: &Raw) -> Option<SessionId> {
         let text = self.text(what, raw, NAME_BYTES_MAX)?;
         match SessionId::parse(&text) {
             Ok(id) => Some(id),
             Err(error) => {
-                self.say(format!("{what} is left out: {error}"));
+                self.note(format!("{what} is left out: {error}"));
                 None
             }
         }
@@ -146,41 +146,41 @@ impl<'t> Taking<'t> {
             Raw::Int(0) => Some(false),
             Raw::Int(1) => Some(true),
             _ => {
-                self.say(format!("{what} is neither 0 nor 1, and is left out"));
+                self.note(format!("{what} is neither 0 nor 1, and is left out"));
                 None
             }
         }
     }
 
-    /// JSON that is kept as it is written, if it is JSON and fits.
+    /// Returns JSON as written, if it is valid and fits its column.
     pub(super) fn json<'r>(&mut self, what: &str, raw: &'r Raw, max: usize) -> Option<&'r str> {
         let text = match raw {
             Raw::Null => return None,
             Raw::Text(text) => text.as_str(),
             other => {
-                self.say(format!("{what} is {}, and is left out", other.kind()));
+                self.note(format!("{what} is {}, and is left out", other.kind()));
                 return None;
             }
         };
         if text.len() > max {
-            self.say(format!("{what} is {} bytes, and a row takes {max}: it is left out", text.len()));
+            self.note(format!("{what} is {} bytes, over the limit of {max}, and is left out", text.len()));
             return None;
         }
         if let Err(fault) = check_value(text) {
-            self.say(format!("{what} is left out: {}", broken(fault)));
+            self.note(format!("{what} is left out: {}", broken(fault)));
             return None;
         }
         Some(text)
     }
 
-    /// The members of a JSON object, each as it is written; what does not fit is left out.
+    /// Returns the members of a JSON object as written; members that do not fit are left out.
     pub(super) fn members(&mut self, what: &str, raw: &Raw, value_max: usize, max: u64) -> BTreeMap<String, String> {
-        // What does not fit a row is told key by key.
+        // Members that do not fit are noted one by one.
         let Some(text) = self.json(what, raw, usize::MAX) else { return BTreeMap::new() };
         let members: BTreeMap<String, Box<RawValue>> = match serde_json::from_str(text) {
             Ok(members) => members,
             Err(error) => {
-                self.say(format!("{what} is left out: it is not an object with keys that can be read ({error})"));
+                self.note(format!("{what} is left out: it is not an object with keys that can be read ({error})"));
                 return BTreeMap::new();
             }
         };
@@ -190,14 +190,14 @@ impl<'t> Taking<'t> {
             let grown = bytes + (key.len() + value.len()) as u64;
             let name = runs::clip(&key, 64).to_owned();
             if key.is_empty() || key.len() > NAME_BYTES_MAX || key.contains('\0') {
-                self.say(format!("{what} has a key {name:?} that a row does not take: it is left out"));
+                self.note(format!("{what} has a key {name:?} that is not valid: it is left out"));
             } else if value.len() > value_max {
-                self.say(format!(
-                    "{what}.{name} is {} bytes, and a row takes {value_max}: it is left out",
+                self.note(format!(
+                    "{what}.{name} is {} bytes, over the limit of {value_max}, and is left out",
                     value.len()
                 ));
             } else if grown > max {
-                self.say(format!("{what}.{name} is left out: all of it may be {max} bytes"));
+                self.note(format!("{what}.{name} is left out: the total is over the limit of {max} bytes"));
             } else {
                 bytes = grown;
                 taken.insert(key, value.to_owned());
@@ -206,12 +206,12 @@ impl<'t> Taking<'t> {
         taken
     }
 
-    /// The entries of a history, each as it is written.
+    /// Returns the entries of a history as written.
     pub(super) fn phases(&mut self, raw: &Raw) -> Vec<String> {
         let what = "phase_history";
         let Some(text) = self.json(what, raw, usize::MAX) else { return Vec::new() };
         let Ok(entries) = serde_json::from_str::<Vec<Box<RawValue>>>(text) else {
-            self.say(format!("{what} is left out: it is not a list"));
+            self.note(format!("{what} is left out: it is not a list"));
             return Vec::new();
         };
         let (mut taken, mut bytes) = (Vec::new(), 0);
@@ -219,12 +219,16 @@ impl<'t> Taking<'t> {
             let entry = entry.get().trim();
             let grown = bytes + entry.len() as u64;
             if check_object(entry).is_err() {
-                self.say(format!("entry {number} of {what} is not an object, and is left out"));
+                self.note(format!("entry {number} of {what} is not an object, and is left out"));
             } else if entry.len() > PHASE_ENTRY_BYTES_MAX {
                 let bytes = entry.len();
-                self.say(format!("entry {number} of {what} is {bytes} bytes, and a row takes {PHASE_ENTRY_BYTES_MAX}"));
+                self.note(format!(
+                    "entry {number} of {what} is {bytes} bytes, over the limit of {PHASE_ENTRY_BYTES_MAX}"
+                ));
             } else if grown > PHASES_BYTES_MAX {
-                self.say(format!("entry {number} of {what} is left out: all of it may be {PHASES_BYTES_MAX} bytes"));
+                self.note(format!(
+                    "entry {number} of {what} is left out: the total is over the limit of {PHASES_BYTES_MAX} bytes"
+                ));
             } else {
                 bytes = grown;
                 taken.push(entry.to_owned());
@@ -234,7 +238,7 @@ impl<'t> Taking<'t> {
     }
 }
 
-/// An instant; one that names no zone is meant in UTC, as all of theirs are.
+/// Parses a timestamp. Without a time zone, it is in UTC, as all timestamps of Last Light are.
 pub(super) fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok().or_else(|| format!("{text}Z").parse().ok())
 }

@@ -1,10 +1,10 @@
-//! Values of lionagi's rows that have no place here: each is told, so that nothing is dropped unseen.
+//! Values of lionagi's rows without an equivalent: each is noted, so that nothing is dropped silently.
 
 use duolog_state::Foreign;
 
 use crate::error::Result;
 
-/// The columns that are mapped, or decide what is; and the table's name in a note.
+/// The columns that are converted or used, with the name of the table in a note.
 const PLACED: [(&str, &str, &str, &[&str]); 3] = [
     (
         "session",
@@ -55,10 +55,10 @@ const PLACED: [(&str, &str, &str, &[&str]); 3] = [
         ],
     ),
 ];
-/// The bytes of a value in a note.
+/// The maximum number of bytes of a value in a note.
 const NOTE_BYTES_MAX: usize = 256;
 
-/// Returns a note for each row of a session that has values in columns without a place here, with the values.
+/// Returns a note for each row of a session that has values in columns without an equivalent, with the values.
 pub(super) fn notes(source: &Foreign, session: &str) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for (unit, table, of_session, placed) in PLACED {
@@ -78,13 +78,13 @@ pub(super) fn notes(source: &Foreign, session: &str) -> Result<Vec<String>> {
             let mut told = Vec::new();
             for (at, name) in columns.iter().enumerate() {
                 let value: String = row.get(at + 1)?;
-                // `null` is how some write that there is none.
+                // Some programs write `null` for an absent value.
                 if value != "NULL" && value != "'null'" {
                     told.push(format!("{name} = {}", &value[..value.floor_char_boundary(NOTE_BYTES_MAX)]));
                 }
             }
             if !told.is_empty() {
-                notes.push(format!("{unit} {}: no place for {}", row.get::<String>(0)?, told.join(", ")));
+                notes.push(format!("{unit} {}: not imported: {}", row.get::<String>(0)?, told.join(", ")));
             }
             Ok(())
         })?;

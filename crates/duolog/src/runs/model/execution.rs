@@ -1,4 +1,4 @@
-//! Executions, and what is summed up of them.
+//! Executions and their roll-ups.
 
 use duolog_log::dialect::money::Money;
 use duolog_state::PageToken;
@@ -9,65 +9,65 @@ use serde::{Deserialize, Serialize};
 use crate::runs::rules;
 
 duolog_types::words!(
-/// How an execution ended, derived from what the ledger says of it.
+/// The outcome of an execution, derived from its row in the ledger.
 ExecutionOutcome, "outcome of an execution", {
-    /// Well.
+    /// It succeeded.
     Succeeded = "succeeded",
-    /// With an error.
+    /// It failed with an error.
     Failed = "failed",
-    /// It was left out.
+    /// It was skipped.
     Skipped = "skipped",
-    /// It was put off, for a quota.
+    /// It was deferred because of a quota.
     Deferred = "deferred",
     /// It has not ended.
     InFlight = "in_flight",
 });
 
-/// An execution: of a phase of a run, or a turn of a chat. What it said is asked for apart.
+/// An execution of a phase of a run, or of a turn of a chat. Its output is read separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Its id.
+    /// The id.
     pub id: ExecutionId,
-    /// What kind of thing set it off.
+    /// The type of the trigger.
     pub trigger_type: TriggerType,
-    /// What set it off.
+    /// The trigger id.
     pub trigger_id: String,
-    /// What it does: `workflow:phase` or `chat`.
+    /// The skill: `workflow:phase` or `chat`.
     pub skill: String,
-    /// Whose repository it works on.
+    /// The owner of the repository.
     pub owner: Option<String>,
     /// The repository, without its owner.
     pub repo: Option<String>,
-    /// The issue.
+    /// The number of the issue.
     pub issue_number: Option<u64>,
-    /// The run that it is of.
+    /// The run; `None` for a turn of a chat.
     pub run_id: Option<RunId>,
-    /// The session whose log tells of it.
+    /// The session whose log has the lines about it.
     pub session_id: Option<SessionId>,
-    /// Who set it off.
+    /// The user who triggered it.
     pub triggered_by: Option<String>,
-    /// When it began.
+    /// The time at which it started.
     pub started_at: Timestamp,
-    /// How it ended; nothing while it is in flight.
+    /// The end; `None` while it is in flight.
     pub end: Option<Ended>,
 }
 
-/// How an execution ended.
+/// The end of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What was said of it.
+    /// The reported result.
     pub finish: Finish,
 }
 
 impl Execution {
-    /// How it ended.
+    /// Returns the outcome.
     pub fn outcome(&self) -> ExecutionOutcome {
         rules::outcome(self.end.as_ref().map(EndRow::from).as_ref())
     }
 
-    /// Why it did not succeed.
+    /// Returns the error, if it did not succeed.
     pub fn error(&self) -> Option<&str> {
         self.end.as_ref().and_then(|end| end.finish.error.as_deref())
     }
@@ -133,43 +133,43 @@ impl From<&Ended> for EndRow {
     }
 }
 
-/// What is said of an execution at its end. What is not known is left out, which is not zero.
+/// The result of an execution. An unknown value is `None`, not zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finish {
-    /// Whether it ended well.
+    /// True if it succeeded.
     pub success: bool,
-    /// Why not.
+    /// The error.
     pub error: Option<String>,
-    /// How many turns it took.
+    /// The number of turns.
     pub turns: Option<u64>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// What it cost. [`crate::runs::dollars`] makes it of a number.
+    /// The cost. [`crate::runs::dollars`] converts a number.
     pub cost: Option<Money>,
-    /// Tokens read anew.
+    /// Input tokens that were not cached.
     pub input_tokens: Option<u64>,
-    /// Tokens put into the cache.
+    /// Input tokens that were written to the cache.
     pub cache_creation_input_tokens: Option<u64>,
-    /// Tokens read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_input_tokens: Option<u64>,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
-    /// How long the model took.
+    /// The duration of the model's API calls in milliseconds.
     pub api_duration_ms: Option<u64>,
-    /// Why it stopped, in a word. `skipped` and `error_quota` make it one that did not fail.
+    /// The stop reason. With `skipped` or `error_quota`, the execution does not count as failed.
     pub stop_reason: Option<String>,
 }
 
-/// How an execution ends, and what is kept with its end: all of it, or nothing.
+/// The end of an execution with everything that is stored with it, in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// How it ended.
+    /// The result.
     pub finish: Finish,
-    /// What it said last.
+    /// The last output.
     pub output: Option<String>,
-    /// An entry for its phase in the history of the run, with these words.
+    /// The summary of an entry for its phase in the history of the run.
     pub summary: Option<String>,
-    /// The session whose log tells of it, if it was not known before.
+    /// The session whose log has the lines about it, if it was not known before.
     pub session_id: Option<SessionId>,
 }
 
@@ -179,48 +179,48 @@ impl From<&Finish> for Ending {
     }
 }
 
-/// What became of the wish to run a phase.
+/// The result of beginning a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Begun {
-    /// It is to be run, and this is its execution.
+    /// The phase can run; this is its execution.
     Started(Box<Execution>),
     /// Another execution of it is in flight.
     Running(ExecutionId),
-    /// It was run, and succeeded.
+    /// It has succeeded already, in this execution.
     Done(ExecutionId),
 }
 
-/// An execution that belongs to no run: a turn of a chat.
+/// A new execution without a run: a turn of a chat.
 #[derive(Clone, Debug)]
 pub struct NewExecution {
-    /// Its id; one is made if none is given.
+    /// The id [default: a new one].
     pub id: Option<ExecutionId>,
-    /// What kind of thing sets it off.
+    /// The type of the trigger.
     pub trigger_type: TriggerType,
-    /// What sets it off: a thread, a messaging session.
+    /// The trigger id: a thread or a messaging session.
     pub trigger_id: String,
-    /// What it does: `chat`, or `workflow:phase`.
+    /// The skill: `chat` or `workflow:phase`.
     pub skill: String,
-    /// The session whose log tells of it, if it is known already.
+    /// The session whose log gets the lines about it, if it is known already.
     pub session_id: Option<SessionId>,
-    /// Whose repository it works on.
+    /// The owner of the repository.
     pub owner: Option<String>,
     /// The repository, as `repo` or `owner/repo`.
     pub repo: Option<String>,
-    /// The issue.
+    /// The number of the issue.
     pub issue_number: Option<u64>,
-    /// Who sets it off.
+    /// The user who triggers it.
     pub triggered_by: Option<String>,
 }
 
-/// What an execution said last.
+/// The last output of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The text, or the end of it where it is long.
+    /// The text, or the end of a long text.
     pub text: String,
-    /// The bytes of the whole.
+    /// The length of the complete text in bytes.
     pub bytes: u64,
-    /// The blob that holds the whole, where `text` is only its end.
+    /// The blob with the complete text, if `text` is only its end.
     pub blob: Option<String>,
 }
 
@@ -229,11 +229,11 @@ pub struct Output {
 pub struct ExecutionList {
     /// The executions.
     pub executions: Vec<Execution>,
-    /// Where the next page begins; nothing where this is the last.
+    /// The token of the next page; `None` if this is the last page.
     pub next: Option<PageToken>,
 }
 
-/// How long the stretches of a roll-up are.
+/// The interval of a roll-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollupInterval {
     /// A day.
@@ -242,48 +242,48 @@ pub enum RollupInterval {
     Hour,
 }
 
-/// Which roll-up is asked for.
+/// A query for roll-ups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollupQuery {
-    /// How long its stretches are.
+    /// The interval.
     pub every: RollupInterval,
-    /// How many, up to the present one. At most 366 days or 744 hours.
+    /// The number of intervals up to the current one: at most 366 days or 744 hours.
     pub last: u32,
-    /// The zone whose days and hours they are, like `Europe/Berlin`; UTC where nothing is said.
+    /// The time zone of the days and hours, like `Europe/Berlin` [default: UTC].
     pub zone: Option<String>,
-    /// Only this workflow's.
+    /// Only executions of this workflow.
     pub workflow: Option<String>,
 }
 
-/// What one stretch of time saw of executions. They count where they began.
+/// The executions that started in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollup {
-    /// The stretch: `2026-01-31` or `2026-01-31T09:00` in the zone that was asked for.
+    /// The start of the interval in the requested time zone: `2026-01-31` or `2026-01-31T09:00`.
     pub label: String,
-    /// How many began.
+    /// The number that started.
     pub started: u64,
-    /// How many of those succeeded.
+    /// The number that succeeded.
     pub succeeded: u64,
-    /// How many failed.
+    /// The number that failed.
     pub failed: u64,
-    /// How many were left out.
+    /// The number that were skipped.
     pub skipped: u64,
-    /// How many were put off.
+    /// The number that were deferred.
     pub deferred: u64,
-    /// How many have not ended.
+    /// The number that are in flight.
     pub in_flight: u64,
-    /// How many turns they took.
+    /// The number of turns.
     pub turns: u64,
-    /// How long they took together.
+    /// The total duration in milliseconds.
     pub duration_ms: u64,
-    /// What they cost.
+    /// The total cost.
     pub cost: Money,
-    /// Tokens read anew.
+    /// Input tokens that were not cached.
     pub input_tokens: u64,
-    /// Tokens put into the cache.
+    /// Input tokens that were written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// Tokens read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
 }

@@ -1,4 +1,4 @@
-//! The types that runs are given in and out as.
+//! The types that callers pass and get.
 
 mod execution;
 mod page;
@@ -10,6 +10,6 @@ pub use execution::{
 };
 pub use page::{RunFilter, RunList, RunOrder, RunPage};
 pub use run::{
-    Admission, Admitted, Attribution, Claim, End, Expired, Fence, NewRun, Next, PhaseStanding, Recovered, Run,
-    RunSummary, Started, StatusChange, TakeFilter, Until,
+    Admission, Admitted, Attribution, Claim, End, Expired, Fence, NewRun, Next, PhaseState, Recovered, Run, RunSummary,
+    Started, StatusChange, TakeFilter, Until,
 };

@@ -1,4 +1,4 @@
-//! Pages of runs: filters, orders, tokens.
+//! Pages of runs: filters, orders and tokens.
 
 use duolog_state::{ListId, PageToken};
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -7,27 +7,27 @@ use duolog_types::{RunStatus, Timestamp};
 use super::run::RunSummary;
 use crate::runs::rules;
 
-/// Which runs to list. Nothing said is all of them.
+/// The filter of a list of runs. The default is all runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFilter {
-    /// Only those that stand in one of these ways; none is all.
+    /// Only runs with one of these statuses; all if empty.
     pub statuses: Vec<RunStatus>,
-    /// Only those of this workflow.
+    /// Only runs of this workflow.
     pub workflow_name: Option<String>,
-    /// Only those of this owner; it takes a repository too.
+    /// Only runs of this repository owner; it needs a repository.
     pub owner: Option<String>,
-    /// Only those that work on this repository, as `owner/repo`, or as `repo` whoever owns it.
+    /// Only runs on this repository: `owner/repo`, or `repo` of any owner.
     pub repo: Option<String>,
-    /// Only those that this set off.
+    /// Only runs of this trigger.
     pub trigger_id: Option<String>,
-    /// Only those that were started then or later.
+    /// Only runs that were started at this time or later.
     pub since: Option<Timestamp>,
-    /// In which order.
+    /// The order.
     pub order: RunOrder,
 }
 
 impl RunFilter {
-    /// The list of these runs, as its page tokens name it.
+    /// Returns the list id, for page tokens.
     pub(crate) fn list(&self) -> ListId {
         let mut statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
         statuses.sort_unstable();
@@ -52,12 +52,12 @@ pub enum RunOrder {
     /// two pages may be missed or listed twice; every other run is listed once.
     #[default]
     Active,
-    /// Newest first, whatever the status: a key that never changes. Every run that was there when the first page was read
-    /// is listed exactly once.
+    /// Newest first, whatever the status. Every run that existed when the first page was read is listed exactly once,
+    /// because the start time never changes.
     Started,
 }
 
-/// Which page of runs.
+/// The size and start of a page of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPage {
     limit: u32,
@@ -65,17 +65,17 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// A page of that many runs, clamped to what a page may hold (I9), after the token or from the start.
+    /// Returns a page of at most `limit` runs, clamped to the maximum (I9), after the token or from the start.
     pub fn new(limit: u32, after: Option<PageToken>) -> Self {
         Self { limit: limit.clamp(1, PAGE_MAX), after }
     }
 
-    /// The runs at most.
+    /// Returns the maximum number of runs.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Where it begins.
+    /// Returns the token that the page starts after.
     pub fn after(&self) -> Option<&PageToken> {
         self.after.as_ref()
     }
@@ -90,9 +90,10 @@ impl Default for RunPage {
 /// A page of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunList {
-    /// The runs. Without a workflow, a repository or a trigger in the filter the active ones come first: running, paused,
-    /// queued; the others, and all with such a filter, come newest first.
+    /// The runs. Without a workflow, repository or trigger in the filter, active runs come first (running, paused,
+    /// queued). The others, and all runs with such a filter, are newest first.
     pub runs: Vec<RunSummary>,
-    /// Where the next page begins; nothing where this is the last. A page with several filters may be short before that.
+    /// The token of the next page; `None` if this is the last page. With several filters, a page may be short before
+    /// the last one.
     pub next: Option<PageToken>,
 }

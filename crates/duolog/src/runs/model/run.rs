@@ -1,4 +1,4 @@
-//! Runs as they are given in and out.
+//! Runs, claims and their results.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,41 +11,41 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::runs::rules;
 
-/// A run to be started.
+/// A new run.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Its id; one is minted where none is given.
+    /// The id [default: a new one].
     pub id: Option<RunId>,
-    /// What it is a run of.
+    /// The name of the workflow.
     pub workflow_name: String,
-    /// What kind of thing sets it off.
+    /// The type of the trigger.
     pub trigger_type: TriggerType,
-    /// What sets it off. While a run of the same workflow and trigger is active, no second one begins.
+    /// The trigger id. Only one run per workflow and trigger is active at a time.
     pub trigger_id: String,
-    /// Whose repository it works on.
+    /// The owner of the repository.
     pub owner: Option<String>,
     /// The repository, as `repo` or `owner/repo`.
     pub repo: Option<String>,
-    /// The issue.
+    /// The number of the issue.
     pub issue_number: Option<u64>,
-    /// Who sets it off.
+    /// The user who triggers it.
     pub triggered_by: Option<String>,
-    /// What sets it off, as JSON. It never changes.
+    /// The context, as JSON. It never changes.
     pub context: Option<String>,
-    /// The session whose log is to tell of it; it gets one of its own where none is given.
+    /// The session whose log gets the lines about it [default: a new one].
     pub session_id: Option<SessionId>,
-    /// The phase that it begins with.
+    /// The first phase.
     pub phase: Option<String>,
-    /// Whether it may begin at once.
+    /// Whether the run may start at once.
     pub admission: Admission,
-    /// Who claims it in the same step, if it begins at once.
+    /// The owner that claims the run in the same transaction, if it starts at once.
     pub claimed_by: Option<String>,
-    /// How often it may be taken over from a dead owner; the limit in force where nothing is said.
+    /// The maximum number of takeovers from dead owners [default: the configured limit].
     pub restart_cap: Option<u32>,
 }
 
 impl NewRun {
-    /// A run of a workflow that a trigger sets off, and nothing else said.
+    /// Returns a new run of a workflow and a trigger, with the defaults.
     pub fn new(workflow_name: &str, trigger_type: TriggerType, trigger_id: &str) -> Self {
         Self {
             id: None,
@@ -66,27 +66,27 @@ impl NewRun {
     }
 }
 
-/// Whether a run may begin at once.
+/// The admission of a new run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// If a slot is free beside those that queued runs wait for; otherwise it is queued.
+    /// The run starts if there is a free slot that no queued run waits for; otherwise it is queued.
     IfFree,
-    /// It waits, until somebody admits it.
+    /// The run is queued until it is admitted.
     Queue,
 }
 
-/// A run that was started, or was there.
+/// The result of starting a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// The run.
     pub run: RunSummary,
-    /// Whether it was there: a run of the same id, or an active run of the same workflow and trigger.
+    /// True if it existed: a run with the same id, or an active run of the same workflow and trigger.
     pub existed: bool,
-    /// The claim on it, if it was claimed.
+    /// The fence of the claim, if the run was claimed.
     pub fence: Option<Fence>,
 }
 
-/// What a claim of a run is known by. Every write of its owner carries it, and a later claim outranks it.
+/// The fence of a claim. Every write of the owner carries it. A later claim has a higher fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence(pub u64);
 
@@ -104,58 +104,58 @@ impl FromStr for Fence {
     }
 }
 
-/// Who does something to a run, and why.
+/// The author of a change, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
-    /// Who.
+    /// The actor.
     pub actor: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
-/// What became of a change of status.
+/// The result of a status change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// How the run stood.
+    /// The previous status.
     pub previous: RunStatus,
-    /// Whether it stands otherwise now.
+    /// True if the status changed.
     pub changed: bool,
-    /// The run as it is.
+    /// The run after the change.
     pub run: RunSummary,
 }
 
-/// How a run ends.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Well.
+    /// It succeeded.
     Succeeded,
-    /// With an error.
+    /// It failed with this error.
     Failed(String),
 }
 
-/// A run that somebody claimed.
+/// A claim of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The run.
     pub run: RunSummary,
-    /// What every write of its owner carries.
+    /// The fence, which every write of the owner carries.
     pub fence: Fence,
-    /// When the lease ends if it is not renewed.
+    /// The time at which the lease expires unless it is renewed.
     pub lease_expires_at: Timestamp,
-    /// Whether it was taken over from an owner that died.
+    /// True if it was taken over from a dead owner.
     pub taken_over: bool,
-    /// The executions that the dead owner left, which are closed.
+    /// The executions of the dead owner, which were closed.
     pub closed: Vec<ExecutionId>,
     /// The answers that no claim has acknowledged yet.
     pub unconsumed: Vec<ApprovalId>,
 }
 
-/// Which runs a worker takes, and how many.
+/// The filter of a worker: the runs to take, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakeFilter {
     /// The workflows whose runs are taken; all of them if empty.
     pub workflows: Vec<String>,
-    /// Maximum number of runs.
+    /// The maximum number of runs.
     pub limit: u32,
 }
 
@@ -173,96 +173,96 @@ impl TakeFilter {
     }
 }
 
-/// What [`crate::runs::Runs::take_next`] found.
+/// The result of [`crate::runs::Runs::take_next`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Next {
-    /// The claim on the run that was taken; `None` if there was none to take.
+    /// The claim of the run that was taken; `None` if there was none.
     pub claim: Option<Claim>,
-    /// Runs that were taken over too often, and failed.
+    /// Runs that failed because they were taken over too often.
     pub given_up: Vec<RunSummary>,
-    /// Runs that were queued for too long, and were cancelled.
+    /// Runs that were cancelled because they were queued for too long.
     pub expired: Vec<RunSummary>,
 }
 
-/// What [`crate::runs::Runs::recover`] did.
+/// The result of [`crate::runs::Runs::recover`].
 #[derive(Debug, Default)]
 pub struct Recovered {
-    /// Runs that the caller has claimed and is to resume.
+    /// Runs that the caller has claimed and must resume.
     pub resumed: Vec<Claim>,
-    /// Runs that were taken over too often, and failed.
+    /// Runs that failed because they were taken over too often.
     pub given_up: Vec<RunSummary>,
-    /// Runs that could not be taken up, and why.
+    /// Runs that could not be claimed, with the error.
     pub failed: Vec<(RunId, Error)>,
-    /// True if every run whose lease ended was tried; false if an error of the machine ended the call before.
+    /// True if every run with an expired lease was tried; false if a system error ended the call before.
     pub complete: bool,
 }
 
-/// What [`crate::runs::Runs::admit`] did.
+/// The result of [`crate::runs::Runs::admit`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Admitted {
-    /// Runs that run now, the one that waited longest first, and the claim on each where one was asked for.
+    /// Runs that are running now, longest wait first, with the fence of each if a claim was requested.
     pub admitted: Vec<(RunSummary, Option<Fence>)>,
-    /// Runs that waited too long, and were cancelled.
+    /// Runs that were cancelled because they waited too long.
     pub expired: Vec<RunSummary>,
 }
 
-/// What [`crate::runs::Runs::expire`] did.
+/// The result of [`crate::runs::Runs::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expired {
-    /// Runs that waited too long for a place, and were cancelled.
+    /// Runs that were cancelled because they waited too long for a slot.
     pub queued: Vec<RunSummary>,
-    /// Runs whose gate was not answered in time, and failed.
+    /// Runs that failed because their gate was not answered in time.
     pub gates: Vec<RunSummary>,
 }
 
-/// A run in a list. Text that can grow has no place here (I5).
+/// A run in a list, without text of unlimited length (I5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Its id.
+    /// The id.
     pub id: RunId,
-    /// What it is a run of.
+    /// The name of the workflow.
     pub workflow_name: String,
-    /// What kind of thing set it off.
+    /// The type of the trigger.
     pub trigger_type: TriggerType,
-    /// What set it off.
+    /// The trigger id.
     pub trigger_id: String,
-    /// Whose repository it works on.
+    /// The owner of the repository.
     pub owner: Option<String>,
     /// The repository, without its owner.
     pub repo: Option<String>,
-    /// The issue.
+    /// The number of the issue.
     pub issue_number: Option<u64>,
-    /// The phase it is in, or came to last.
+    /// The current or the last phase.
     pub current_phase: String,
-    /// How it stands.
+    /// The status.
     pub status: RunStatus,
-    /// The session whose log tells of it.
+    /// The session whose log has the lines about it.
     pub session_id: Option<SessionId>,
-    /// Who runs it.
+    /// The owner of its lease.
     pub lease_owner: Option<String>,
-    /// How often it was taken over from an owner that died, since it was last started or retried.
+    /// The number of takeovers from dead owners since it was last started or retried.
     pub restart_count: u32,
-    /// How often somebody had it run again after its end.
+    /// The number of retries after its end.
     pub retry_count: u32,
-    /// Who set it off.
+    /// The user who triggered it.
     pub triggered_by: Option<String>,
-    /// What its executions cost, as far as they said.
+    /// The cost of its executions, as far as reported.
     pub cost: Option<Money>,
-    /// Their tokens of all kinds, as far as they said.
+    /// The tokens of its executions, as far as reported.
     pub tokens: Option<u64>,
-    /// When it was started.
+    /// The time at which it was started.
     pub started_at: Timestamp,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
-    /// When it came to its end.
+    /// The time at which it ended.
     pub finished_at: Option<Timestamp>,
-    /// The end of its lease; `None` if it is not running. A run that nobody has claimed has one, too.
+    /// The end of its lease; `None` if it is not running. A running run without an owner has a lease too.
     #[serde(default)]
     pub lease_expires_at: Option<Timestamp>,
 }
 
 impl RunSummary {
-    /// Returns true if the run is running and its lease has expired: anybody may take it over.
+    /// Returns true if the run is running and its lease has expired, so that any owner may take it over.
     pub fn is_stale(&self, now: Timestamp) -> bool {
         rules::is_stale(self.status, self.lease_expires_at, now)
     }
@@ -322,61 +322,61 @@ impl From<&RunRow> for RunSummary {
     }
 }
 
-/// A run, whole.
+/// A run with all of its data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// What a list says of it.
+    /// The data in a list.
     pub summary: RunSummary,
-    /// Why it failed or was cancelled.
+    /// The reason why it failed or was cancelled.
     pub error: Option<String>,
-    /// The last claim on it.
+    /// The fence of the last claim.
     pub fence: Fence,
-    /// How often it may be taken over from a dead owner.
+    /// The maximum number of takeovers from dead owners.
     pub restart_cap: u32,
-    /// Who changed its status last.
+    /// The actor of the last status change.
     pub actor: Option<String>,
-    /// Since when it waits for a slot.
+    /// The time since which it waits for a slot.
     pub queued_at: Option<Timestamp>,
-    /// True if it was resumed and waits before every run that has not begun.
+    /// True if it was resumed, so that it waits ahead of every run that has not started.
     pub is_resumed: bool,
-    /// What set it off, as JSON.
+    /// The context, as JSON.
     pub context: Option<String>,
-    /// What its phases leave to each other: keys, and values as JSON.
+    /// The data that phases pass to each other: keys, and values as JSON.
     pub scratch: Vec<(String, String)>,
-    /// The phases that ended, each as JSON, in order.
+    /// The phases that ended, each as JSON, oldest first.
     pub phase_history: Vec<String>,
-    /// How its nodes stand: names, and statuses as JSON.
+    /// The statuses of its nodes: names, and values as JSON.
     pub node_statuses: Vec<(String, String)>,
-    /// The gate that it waits at.
+    /// The gate at which it waits.
     pub pending: Option<ApprovalId>,
     /// The answers that no claim has acknowledged yet.
     pub unconsumed: Vec<ApprovalId>,
 }
 
-/// What is to be done of a phase, as the ledger of executions says.
+/// The state of a phase, as recorded in the ledger of executions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PhaseStanding {
-    /// It is to be run: it never was, or did not succeed.
+pub enum PhaseState {
+    /// It must run: it never did, or it did not succeed.
     Run,
-    /// It is being run.
+    /// It is running, in this execution.
     Running(ExecutionId),
-    /// It was run, and succeeded.
+    /// It has succeeded, in this execution.
     Done(ExecutionId),
 }
 
-/// Until when to wait for a run.
+/// The condition to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Until it has come to its end.
+    /// The run has ended.
     Ended,
-    /// Until it stands in one of these ways.
+    /// The run has one of these statuses.
     Status(Vec<RunStatus>),
-    /// Until it ended, or waits for an answer.
+    /// The run has ended or waits for an answer.
     Settled,
 }
 
 impl Until {
-    /// Whether a run that stands so is what is waited for.
+    /// Returns true if a run with this status meets the condition.
     pub fn is_met(&self, status: RunStatus) -> bool {
         match self {
             Self::Ended => status.is_terminal(),

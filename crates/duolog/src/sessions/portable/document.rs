@@ -1,4 +1,4 @@
-//! What stands in a document: a JSON object whose members come in one order, most of them lists.
+//! The parts of a document: a JSON object whose members have a fixed order. Most members are lists.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::super::messages::unpacked;
 
-/// The version of what is written here; a document of a later one is refused.
+/// The version of the format. A document of a later version is refused.
 pub(super) const VERSION: u64 = 1;
 
 /// The members of a document, in their order.
@@ -30,11 +30,11 @@ pub(super) const COMPACTIONS: &str = "compactions";
 pub(super) const LOG: &str = "log";
 pub(super) const BLOBS: &str = "blobs";
 
-/// A JSON text on its way: as the value that it is, or as text where the value alone would not give it back to the byte.
-type Carried = (Option<Box<RawValue>>, Option<String>);
+/// A JSON text in a document: as a value, or as text if the value would not preserve every byte.
+type EncodedJson = (Option<Box<RawValue>>, Option<String>);
 
-/// Carries a JSON text: spaces around it are lost in a value, and `null` says that there is none.
-fn carried(text: Option<String>) -> Carried {
+/// Encodes a JSON text. A value loses the spaces around it, and `null` means that there is no text.
+fn encode_json(text: Option<String>) -> EncodedJson {
     let Some(text) = text else { return (None, None) };
     let is_whole = serde_json::from_str::<&RawValue>(&text).is_ok_and(|raw| raw.get().len() == text.len());
     if !is_whole || text == "null" {
@@ -46,17 +46,21 @@ fn carried(text: Option<String>) -> Carried {
     }
 }
 
-/// The text that was carried; an error where it stands there in both ways.
-pub(super) fn uncarried(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>, TwiceSaid> {
+/// Decodes a JSON text.
+///
+/// # Errors
+///
+/// Returns an error if it is given both as a value and as text.
+pub(super) fn decode_json(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>, GivenTwice> {
     match (value, text) {
-        (Some(_), Some(_)) => Err(TwiceSaid),
+        (Some(_), Some(_)) => Err(GivenTwice),
         (value, text) => Ok(value.map(|value| Box::<str>::from(value).into_string()).or(text)),
     }
 }
 
-/// A text that stands in a document as a value and as text.
+/// The error for a text that is given both as a value and as text.
 #[derive(Debug, PartialEq)]
-pub(super) struct TwiceSaid;
+pub(super) struct GivenTwice;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +94,7 @@ pub(super) struct SessionPart {
 
 impl From<SessionRow> for SessionPart {
     fn from(row: SessionRow) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
         Self {
             id: row.id.to_string(),
             user_id: row.user_id,
@@ -136,7 +140,7 @@ pub(super) struct StatusPart {
 
 impl From<StatusTransitionRow> for StatusPart {
     fn from(row: StatusTransitionRow) -> Self {
-        let (evidence, evidence_text) = carried(row.evidence);
+        let (evidence, evidence_text) = encode_json(row.evidence);
         Self {
             previous_status: row.previous_status.map(|status| status.to_string()),
             status: row.status.to_string(),
@@ -170,7 +174,7 @@ impl From<&ProgressionRow> for ProgressionPart {
 #[serde(deny_unknown_fields)]
 pub(super) struct MessagePart {
     pub(super) id: String,
-    /// Its place among all messages of the session.
+    /// The ordinal among all messages of the session.
     pub(super) ord: u64,
     pub(super) created_at: String,
     pub(super) role: String,
@@ -179,7 +183,7 @@ pub(super) struct MessagePart {
     pub(super) sender: Option<String>,
     pub(super) recipient: Option<String>,
     pub(super) channel: Option<String>,
-    /// Numbers, each as it is written: read as a wider one first, some would come back as their neighbours.
+    /// Numbers as written: parsing them as a wider type first would round some of them differently.
     pub(super) embedding: Option<Vec<Box<RawValue>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) node_metadata: Option<Box<RawValue>>,
@@ -192,10 +196,10 @@ pub(super) struct MessagePart {
 }
 
 impl MessagePart {
-    /// A message with what it says, wherever that is kept, and the name of its class.
+    /// Returns the part for a message with its content and the name of its class.
     pub(super) fn of(row: MessageRow, ord: u64, text: String, lion_class: Option<String>) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
-        let (content, content_text) = carried(Some(text));
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
+        let (content, content_text) = encode_json(Some(text));
         let number = |number: &f32| serde_json::value::to_raw_value(number).ok();
         Self {
             id: row.id.to_string(),
@@ -251,7 +255,7 @@ pub(super) struct ForkedPart {
 
 impl From<BranchRow> for BranchPart {
     fn from(row: BranchRow) -> Self {
-        let (node_metadata, node_metadata_text) = carried(row.node_metadata);
+        let (node_metadata, node_metadata_text) = encode_json(row.node_metadata);
         let forked = row.forked.map(|ForkPoint { parent, at_ord, at_seq }| ForkedPart {
             parent_branch_id: parent.to_string(),
             at_ord,
@@ -313,7 +317,7 @@ impl From<CompactionRow> for CompactionPart {
     }
 }
 
-/// A line of the log without its newline, or a blob: text, or `{"hex": …}` where its bytes are none.
+/// A line of the log without its newline, or a blob: text, or `{"hex": …}` if the bytes are not UTF-8.
 pub(super) enum LinePart {
     Text(String),
     Bytes(Vec<u8>),
@@ -332,7 +336,7 @@ impl LinePart {
     }
 }
 
-/// A blob that a line of the log names.
+/// A blob that a line of the log refers to.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlobPart {
@@ -401,18 +405,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_carried_to_the_byte() {
+    fn a_text_is_preserved_to_the_byte() {
         for text in ["{\"a\" :\n 1}", " 1", "1 ", "null", "\"\\ud83d\"", "[1e400]", "not json", ""] {
-            let (value, kept) = carried(Some(text.to_owned()));
-            assert_eq!(uncarried(value, kept), Ok(Some(text.to_owned())));
+            let (value, kept) = encode_json(Some(text.to_owned()));
+            assert_eq!(decode_json(value, kept), Ok(Some(text.to_owned())));
         }
-        assert_eq!(uncarried(carried(None).0, carried(None).1), Ok(None));
-        let twice = uncarried(carried(Some("1".to_owned())).0, Some("1".to_owned()));
-        assert_eq!(twice, Err(TwiceSaid));
+        assert_eq!(decode_json(encode_json(None).0, encode_json(None).1), Ok(None));
+        let twice = decode_json(encode_json(Some("1".to_owned())).0, Some("1".to_owned()));
+        assert_eq!(twice, Err(GivenTwice));
     }
 
     #[test]
-    fn a_line_is_carried_to_the_byte() {
+    fn a_line_is_preserved_to_the_byte() {
         for line in [&b"{}"[..], b"", b"\xff\x00a", "\u{2028}\r".as_bytes(), b"\x01\"\\"] {
             let text = serde_json::to_string(&LinePart::of(line.to_vec())).expect("written");
             assert_eq!(serde_json::from_str::<LinePart>(&text).expect("read").bytes(), line, "{text}");

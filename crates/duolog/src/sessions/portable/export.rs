@@ -1,4 +1,4 @@
-//! Writing a session's document.
+//! Exporting a session as a document.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write};
@@ -24,30 +24,35 @@ use crate::import::{Mapped, MappedItem, MappedMessage};
 use crate::sessions::Sessions;
 use crate::sessions::contents::Contents;
 
-/// The rows that are read at a time.
+/// The number of rows that are read at a time.
 const ROWS: u32 = 256;
 
-/// What a document holds.
+/// The content of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// How many branches.
+    /// The number of branches.
     pub branches: u64,
-    /// How many messages.
+    /// The number of messages.
     pub messages: u64,
-    /// How many lines of log.
+    /// The number of log lines.
     pub lines: u64,
-    /// What the log lost before, as recorded: the document has the lines that are there.
+    /// The loss of the log that is on record. The document has the lines that are there.
     pub recorded_loss: Option<RecordedLoss>,
 }
 
 impl Sessions {
-    /// Writes a session as one document: its row and how it came to stand so, its conversations as they are, and the
-    /// lines of its log. Rows are as of one moment; the log is at least as far.
+    /// Writes a session as one document: its row, its status history, its conversations and the lines of its log. The
+    /// rows are from one snapshot; the log is at least as new.
     ///
-    /// Memory is bounded by the largest message, line or blob. What is kept as a blob is in the document. Returns an error
-    /// if the log lacks bytes that were recorded of it, and that is not on record yet.
+    /// Memory is bounded by the largest message, line or blob. Blobs are included in the document.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log lacks recorded bytes and the loss is not on record yet, or if the output cannot be
+    /// written.
     pub fn export(&self, session: &SessionId, out: &mut dyn Write) -> Result<Exported> {
-        // A log that cannot be read here or lacks lines is refused before anything is written, and again with the lines.
+        // A log that cannot be read or lacks lines is refused before anything is written, and again when the lines are
+        // read.
         self.whole_log(session)?;
         let mut document = Document { out, exported: Exported::default() };
         let contents = Contents::of(&self.store.join);
@@ -61,7 +66,7 @@ impl Sessions {
         Ok(document.exported)
     }
 
-    /// The log, if it has all that was recorded of it.
+    /// Returns the log, if it has all recorded bytes.
     fn whole_log(&self, session: &SessionId) -> Result<ReadLog> {
         let log = self.store.join.read_log(session)?;
         match log.loss {
@@ -83,7 +88,7 @@ impl Sessions {
                         entries.push(&LinePart::of(line.bytes.to_vec()))?;
                     }
                     duolog_log::Item::TooLong { start, end } => {
-                        let why = format!("{start} to {end} is over the limit of a line: raise limits.line_bytes_max");
+                        let why = format!("{start} to {end} is too long: raise limits.line_bytes_max");
                         return Err(Error::Invalid(Invalid::Value { what: "the log's line from", why }));
                     }
                 }
@@ -96,7 +101,7 @@ impl Sessions {
             let mut bytes = Vec::new();
             match blobs.open(&id).map(|mut blob| blob.read_to_end(&mut bytes)) {
                 Ok(Ok(_)) => entries.push(&BlobPart { id: id.to_string(), bytes: LinePart::of(bytes) })?,
-                // What is lost or damaged here is named by the line all the same, as it is here.
+                // A lost or damaged blob is left out; the line still refers to it.
                 Ok(Err(_)) | Err(duolog_log::Error::NoBlob(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -105,7 +110,7 @@ impl Sessions {
     }
 }
 
-/// Writes a session that was mapped from another program's rows.
+/// Writes a session that was converted from another program's rows.
 pub(crate) fn write_mapped(mapped: Mapped, out: &mut dyn Write) -> Result<()> {
     let Mapped { session, statuses, progressions, messages, items, branches, .. } = mapped;
     let mut document = Document { out, exported: Exported::default() };
@@ -139,7 +144,7 @@ struct Document<'o> {
     exported: Exported,
 }
 
-/// A list in it.
+/// A list in the document.
 struct List<'d> {
     out: &'d mut dyn Write,
     len: u64,
@@ -174,7 +179,7 @@ impl Document<'_> {
             .map_err(|error| Error::Io(Io::Output(error.into())))
     }
 
-    /// A list of which all entries are there.
+    /// Writes a complete list.
     fn whole<P: Serialize>(&mut self, name: &str, parts: impl Iterator<Item = P>) -> Result<()> {
         let mut entries = self.list(name)?;
         for part in parts {
@@ -183,7 +188,7 @@ impl Document<'_> {
         entries.end().map(drop)
     }
 
-    /// Everything that is not the log.
+    /// Writes everything except for the log.
     fn rows(&mut self, tx: &mut Tx<'_>, row: SessionRow, contents: &Contents) -> Result<()> {
         let (id, pool) = (row.id.clone(), row.progression_id.clone());
         let damaged = |error: BadId| StateError::Damaged { what: format!("session {id}"), detail: error.to_string() };
@@ -216,7 +221,7 @@ impl Document<'_> {
         }
     }
 
-    /// Progressions, each behind its parent; says which there are.
+    /// Writes the progressions, each after its parent. Returns their ids.
     fn progressions(&mut self, tx: &mut Tx<'_>, session: &SessionId) -> Result<Vec<ProgressionId>> {
         let (mut entries, mut ids) = (self.list(PROGRESSIONS)?, Vec::new());
         let mut after: Option<(u64, ProgressionId)> = None;
@@ -235,7 +240,7 @@ impl Document<'_> {
         }
     }
 
-    /// Every message of the session, once, in the order of its pool.
+    /// Writes every message of the session once, in the order of its pool.
     fn messages(&mut self, tx: &mut Tx<'_>, session: &SessionId, contents: &Contents) -> Result<()> {
         let (mut entries, mut after) = (self.list(MESSAGES)?, None);
         loop {
@@ -257,7 +262,7 @@ impl Document<'_> {
         Ok(())
     }
 
-    /// Branches, each behind the one that it was forked from; says which there are, in this order.
+    /// Writes the branches, each after its parent. Returns their ids in this order.
     fn branches(&mut self, tx: &mut Tx<'_>, session: &SessionId) -> Result<Vec<BranchId>> {
         let mut entries = self.list(BRANCHES)?;
         let (mut ids, mut at) = (Vec::new(), 0);
@@ -287,7 +292,7 @@ impl Document<'_> {
     }
 }
 
-/// Gives out those of a progression's own places that are meant, all where nothing is said, in order.
+/// Passes the entries of a progression in order: those in the given range, or all of them.
 fn each_place(
     tx: &mut Tx<'_>,
     progression: &ProgressionId,
@@ -308,7 +313,7 @@ fn each_place(
     }
 }
 
-/// Writes the branches that were forked from one, or from none.
+/// Writes the branches that were forked from `parent`, or those without a parent.
 fn forks(
     tx: &mut Tx<'_>,
     session: &SessionId,
@@ -328,7 +333,7 @@ fn forks(
     }
 }
 
-/// The name of a message's class; none where it does not say.
+/// Returns the name of a message's class; `None` if it has none.
 fn class_of(tx: &mut Tx<'_>, row: &MessageRow) -> Result<Option<String>> {
     if row.lion_class == message_types::UNKNOWN {
         return Ok(None);

@@ -1,5 +1,6 @@
-//! Giving a session back from its document: read twice, first to check all of it and write its log aside, then within the
-//! transaction that makes its rows. So a request that runs again reads again, and memory stays small.
+//! Importing a session from a document. The document is read twice: first to check it completely and write its log to a
+//! temporary file, then in the transaction that inserts the rows. A transaction that is retried reads the document
+//! again, so memory stays small.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -24,8 +25,8 @@ use duolog_types::{BranchId, Epoch, HomeId, MessageId, ProgressionId, SessionId,
 use serde_json::value::RawValue;
 
 use super::document::{
-    BlobPart, BranchPart, CompactionPart, ItemPart, LinePart, MessagePart, ProgressionPart, SessionPart, StatusPart,
-    TwiceSaid, uncarried,
+    BlobPart, BranchPart, CompactionPart, GivenTwice, ItemPart, LinePart, MessagePart, ProgressionPart, SessionPart,
+    StatusPart, decode_json,
 };
 use super::reading::{Take, read, wrong};
 use crate::error::{Conflict, Error, Invalid, Result};
@@ -35,21 +36,26 @@ use crate::sessions::model::Session;
 use crate::sessions::rules::{bounded, stem_of};
 use crate::sessions::{Exported, Sessions};
 
-/// A session that came from a document.
+/// A session that was imported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedSession {
     /// The session.
     pub session: Session,
-    /// What the document held.
+    /// The content of the document.
     pub held: Exported,
 }
 
 impl Sessions {
-    /// Makes a session from its document, equal to the one it was written from: ids, places, instants, bytes.
+    /// Creates a session from a document. It equals the exported session: ids, ordinals, timestamps and bytes.
     ///
-    /// All of it or nothing: its log is written aside and synced, and then all rows are one transaction. A session, or
-    /// another message, with one of its ids is a conflict, and so is a name that its user has already. What cannot be
-    /// right is refused with where it stands.
+    /// The import is atomic: the log is written to a temporary file and synced, then all rows are inserted in one
+    /// transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the kind [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the session exists, if
+    /// another message has one of its ids, or if the user's name is taken. An error about an invalid document contains
+    /// the place in the document.
     pub fn import(&self, mut document: impl Read + Seek + Send + 'static) -> Result<ImportedSession> {
         let join = &self.store.join;
         let line_bytes_max = join.append_limits().line_bytes_max;
@@ -104,7 +110,7 @@ impl Sessions {
     }
 }
 
-/// The hash of a whole document.
+/// Returns the hash of the whole document.
 fn hash_of(document: &mut (impl Read + Seek)) -> Result<String> {
     let unread = |error| wrong(format!("it cannot be read again: {error}"));
     document.seek(SeekFrom::Start(0)).map_err(unread)?;
@@ -113,14 +119,14 @@ fn hash_of(document: &mut (impl Read + Seek)) -> Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// A progression of the document: where its own items begin and end, and what it goes on from.
+/// A progression of the document: the range of its own items, and its parent.
 struct Known {
     base: u64,
     end: u64,
     parent: Option<ProgressionId>,
 }
 
-/// The first reading.
+/// The first pass, which checks the document.
 struct Checking<'c> {
     contents: &'c Contents,
     home: HomeId,
@@ -129,7 +135,7 @@ struct Checking<'c> {
     session: Option<SessionRow>,
     progressions: BTreeMap<ProgressionId, Known>,
     last_ord: Option<u64>,
-    /// The branches, and the last place of what was said of each.
+    /// The branches, with the last compaction row of each.
     branches: BTreeMap<BranchId, u64>,
     has_default: bool,
     held: Exported,
@@ -140,13 +146,13 @@ impl Checking<'_> {
         self.progressions.get(id).ok_or_else(|| wrong(format!("there is no progression {id}")))
     }
 
-    /// Looks that every progression goes on from an item that its parent has.
+    /// Returns an error if a progression continues after the end of its parent.
     fn has_no_gap(&self) -> Result<()> {
         for (id, known) in &self.progressions {
             if let Some(parent) = &known.parent
                 && self.known(parent)?.end < known.base
             {
-                let why = format!("{id} goes on at {}, and its parent {parent} ends before", known.base);
+                let why = format!("{id} continues at {}, and its parent {parent} ends before", known.base);
                 return Err(Error::Invalid(Invalid::Document { at: "progressions".to_owned(), why }));
             }
         }
@@ -167,28 +173,28 @@ impl Take for Checking<'_> {
     fn progression(&mut self, part: ProgressionPart) -> Result<()> {
         let row = progression_of(&part, None)?;
         if (row.base_ord == 0) != row.parent_id.is_none() {
-            return Err(wrong("a progression goes on from a parent where it does not begin at 0, and only there"));
+            return Err(wrong("a progression has a parent if and only if it does not begin at 0"));
         }
         if let Some(parent) = &row.parent_id
             && self.known(parent)?.base >= row.base_ord
         {
-            return Err(wrong(format!("its parent {parent} has nothing below {}", row.base_ord)));
+            return Err(wrong(format!("its parent {parent} has no items below {}", row.base_ord)));
         }
         let known = Known { base: row.base_ord, end: row.base_ord, parent: row.parent_id };
         match self.progressions.insert(row.id, known) {
             None => Ok(()),
-            Some(_) => Err(wrong("this progression stands there twice")),
+            Some(_) => Err(wrong("this progression occurs twice")),
         }
     }
 
     fn message(&mut self, part: MessagePart) -> Result<()> {
         if self.last_ord.is_some_and(|last| part.ord <= last) {
-            return Err(wrong(format!("place {} does not come after the one before", part.ord)));
+            return Err(wrong(format!("ordinal {} is not greater than the one before", part.ord)));
         }
         self.last_ord = Some(part.ord);
         let pool = self.session.as_ref().and_then(|row| row.progression_id.as_deref());
         if pool.is_none() {
-            return Err(wrong("the session names no progression that could list it"));
+            return Err(wrong("the session has no progression that could list it"));
         }
         message_of(part, self.home, |text| self.contents.keep(text).map(drop))?;
         self.held.messages += 1;
@@ -199,7 +205,7 @@ impl Take for Checking<'_> {
         let (id, _) = (parsed::<ProgressionId>(&part.progression_id)?, parsed::<MessageId>(&part.message_id)?);
         let end = self.known(&id)?.end;
         if part.ord != end {
-            return Err(wrong(format!("place {} stands where {end} is expected: places have no gaps", part.ord)));
+            return Err(wrong(format!("expected ordinal {end}, found {}: ordinals have no gaps", part.ord)));
         }
         if let Some(known) = self.progressions.get_mut(&id) {
             known.end += 1;
@@ -213,41 +219,41 @@ impl Take for Checking<'_> {
         let own = self.session.as_ref().and_then(|row| row.progression_id.as_deref());
         if own == Some(row.progression_id.as_str()) {
             return Err(wrong(format!(
-                "{} lists the session's messages, and is no history of a branch",
+                "{} is the pool of the session, not the history of a branch",
                 row.progression_id
             )));
         }
         if let Some(forked) = &row.forked
             && !self.branches.contains_key(&forked.parent)
         {
-            return Err(wrong(format!("branch {}, which it was forked from, does not stand before it", forked.parent)));
+            return Err(wrong(format!("its parent branch {} does not precede it", forked.parent)));
         }
         if row.is_default && self.has_default {
-            return Err(wrong("there is another default branch"));
+            return Err(wrong("there are two default branches"));
         }
         self.has_default |= row.is_default;
         self.held.branches += 1;
         match self.branches.insert(row.id, 0) {
             None => Ok(()),
-            Some(_) => Err(wrong("this branch stands there twice")),
+            Some(_) => Err(wrong("this branch occurs twice")),
         }
     }
 
     fn compaction(&mut self, part: CompactionPart) -> Result<()> {
         let row = compaction_of(part)?;
         if row.from_ord >= row.to_ord {
-            return Err(wrong(format!("nothing lies from {} to before {}", row.from_ord, row.to_ord)));
+            return Err(wrong(format!("range {}..{} is empty", row.from_ord, row.to_ord)));
         }
         if let CompactionEntry::Undone { branch, seq } = &row.entry
             && !self.branches.get(branch).is_some_and(|last| (1..=*last).contains(seq))
         {
-            return Err(wrong(format!("it undoes {seq} of branch {branch}, which does not stand before it")));
+            return Err(wrong(format!("it undoes {seq} of branch {branch}, which does not precede it")));
         }
         let Some(last) = self.branches.get_mut(&row.branch_id) else {
             return Err(wrong(format!("there is no branch {}", row.branch_id)));
         };
         if row.seq != *last + 1 {
-            return Err(wrong(format!("{} stands where {} is expected", row.seq, *last + 1)));
+            return Err(wrong(format!("expected {}, found {}", *last + 1, row.seq)));
         }
         *last = row.seq;
         Ok(())
@@ -256,10 +262,10 @@ impl Take for Checking<'_> {
     fn line(&mut self, part: &LinePart) -> Result<()> {
         let bytes = part.bytes();
         if bytes.contains(&b'\n') {
-            return Err(wrong("it holds a line break, and so is more than a line"));
+            return Err(wrong("it contains a line break"));
         }
         if bytes.len() > self.line_bytes_max {
-            return Err(wrong(format!("it is over the limit of a line, {} bytes", self.line_bytes_max)));
+            return Err(wrong(format!("it is longer than the limit of a line, {} bytes", self.line_bytes_max)));
         }
         self.held.lines += 1;
         Ok(self.draft.line(bytes)?)
@@ -267,7 +273,7 @@ impl Take for Checking<'_> {
 
     fn blob(&mut self, part: BlobPart) -> Result<()> {
         let id = self.contents.keep_bytes(part.bytes.bytes())?;
-        if id.to_string() == part.id { Ok(()) } else { Err(wrong(format!("its bytes are those of {id}"))) }
+        if id.to_string() == part.id { Ok(()) } else { Err(wrong(format!("its bytes have the id {id}"))) }
     }
 
     fn wants_lines(&self) -> bool {
@@ -275,18 +281,18 @@ impl Take for Checking<'_> {
     }
 }
 
-/// The second reading, inside the transaction.
+/// The second pass, which inserts the rows in the transaction.
 struct Writing<'t, 'x> {
     tx: &'t mut Tx<'x>,
     home: HomeId,
     session: SessionId,
     pool: Option<ProgressionId>,
-    /// The places of the pool that are taken one behind the other, up to the last.
+    /// The last contiguous range of ordinals in the pool.
     stretch: Option<Range<u64>>,
 }
 
 impl Writing<'_, '_> {
-    /// A message that the document holds.
+    /// Returns an error if the document does not contain this message.
     fn held(&mut self, id: &MessageId) -> Result<()> {
         let place = match &self.pool {
             Some(pool) => progression_items::ord_of(self.tx, pool, id)?,
@@ -295,7 +301,7 @@ impl Writing<'_, '_> {
         place.map(drop).ok_or_else(|| wrong(format!("there is no message {id}")))
     }
 
-    /// Has the pool end where it does so far.
+    /// Writes the current segment of the pool.
     fn end_stretch(&mut self) -> Result<()> {
         let Some((Range { start, end }, pool)) = self.stretch.take().zip(self.pool.clone()) else { return Ok(()) };
         let row = PoolSegmentRow { ord: start, progression_id: pool, from_ord: start, to_ord: Some(end) };
@@ -319,13 +325,13 @@ impl Take for Writing<'_, '_> {
     }
 
     fn message(&mut self, part: MessagePart) -> Result<()> {
-        let Some(pool) = self.pool.clone() else { return Err(wrong("the session names no progression")) };
+        let Some(pool) = self.pool.clone() else { return Err(wrong("the session has no progression")) };
         let (ord, class) = (part.ord, part.lion_class.clone());
         let row = message_of(part, self.home, |_| Ok(()))?;
         let row = MessageRow { lion_class: message_types::resolve(self.tx, class.as_deref())?, ..row };
         match messages::find(self.tx, &row.id)? {
             None => messages::add(self.tx, std::slice::from_ref(&row))?,
-            // Messages are never copied: another session that is here has it too.
+            // Messages are not copied between sessions: another session in this store has the same message.
             Some(there) if there == row => {}
             Some(_) => return Err(Error::Conflict(Conflict::MessageTaken(row.id))),
         }
@@ -338,7 +344,7 @@ impl Take for Writing<'_, '_> {
             StateError::Constraint { kind: ConstraintKind::ForeignKey, .. } => {
                 wrong(format!("there is no progression {pool}"))
             }
-            StateError::Constraint { .. } => wrong(format!("message {} stands there twice", row.id)),
+            StateError::Constraint { .. } => wrong(format!("message {} occurs twice", row.id)),
             other => other.into(),
         })
     }
@@ -349,7 +355,7 @@ impl Take for Writing<'_, '_> {
         self.held(&message)?;
         let placed = progression_items::insert(self.tx, &progression, part.ord, &message);
         placed.map_err(|error| match error {
-            StateError::Constraint { .. } => wrong(format!("message {message} stands twice in {progression}")),
+            StateError::Constraint { .. } => wrong(format!("message {message} occurs twice in {progression}")),
             other => other.into(),
         })
     }
@@ -384,22 +390,22 @@ impl Take for Writing<'_, '_> {
     }
 }
 
-/// What a row that is there already means for the document.
+/// Returns the error for a row that already exists.
 fn taken(error: StateError, what: &str, id: &str) -> Error {
     match error {
         StateError::Constraint { kind: ConstraintKind::Unique, .. } => {
-            wrong(format!("{what} {id} is there already, in another session"))
+            wrong(format!("{what} {id} already exists in another session"))
         }
         other => other.into(),
     }
 }
 
-/// A text that was carried in one way.
-fn carried_once(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>> {
-    uncarried(value, text).map_err(|TwiceSaid| wrong("a text stands there as a value and as text"))
+/// Decodes a JSON text.
+fn decoded(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>> {
+    decode_json(value, text).map_err(|GivenTwice| wrong("a text is given both as a value and as text"))
 }
 
-/// A text as what it must be.
+/// Parses a text.
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: T::Err| wrong(error.to_string()))
 }
@@ -408,7 +414,7 @@ fn maybe<T: FromStr<Err: std::fmt::Display>>(text: Option<&String>) -> Result<Op
     text.map(|text| parsed(text)).transpose()
 }
 
-/// Looks that texts fit their rows.
+/// Returns an error if a text is too long for its column.
 fn fits<const MAX: usize>(texts: &[(&'static str, Option<&String>)]) -> Result<()> {
     for (what, text) in texts {
         if let Some(text) = text {
@@ -426,12 +432,12 @@ fn session_of(part: SessionPart, home: HomeId) -> Result<SessionRow> {
     named("user", part.user_id.as_ref())?;
     named("session name", part.name.as_ref())?;
     if part.addressed && part.name.is_none() {
-        return Err(wrong("it is to be found by a name that it does not have"));
+        return Err(wrong("it is addressed by its name and has none"));
     }
     let names = [&part.agent_name, &part.playbook_name, &part.show_topic, &part.show_play_name];
     fits::<NAME_BYTES_MAX>(&names.map(|text| ("a name", text.as_ref())))?;
     fits::<PATH_BYTES_MAX>(&[("cwd", part.cwd.as_ref()), ("artifacts_path", part.artifacts_path.as_ref())])?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     for id in [&part.first_msg_id, &part.last_msg_id] {
         maybe::<MessageId>(id.as_ref())?;
@@ -462,7 +468,7 @@ fn session_of(part: SessionPart, home: HomeId) -> Result<SessionRow> {
 }
 
 fn status_of(part: StatusPart, session: &SessionId) -> Result<StatusTransitionRow> {
-    let evidence = carried_once(part.evidence, part.evidence_text)?;
+    let evidence = decoded(part.evidence, part.evidence_text)?;
     fits::<WORD_BYTES_MAX>(&[("reason_code", part.reason_code.as_ref())])?;
     fits::<REASON_BYTES_MAX>(&[("reason", part.reason.as_ref())])?;
     fits::<NAME_BYTES_MAX>(&[("actor", part.actor.as_ref())])?;
@@ -490,22 +496,22 @@ fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> Result
     })
 }
 
-/// The row of a message, all but its class; `keep` is given what it says.
+/// Returns the row of a message without its class. `keep` is called with its content.
 fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result<()>) -> Result<MessageRow> {
     if part.role.trim().is_empty() {
-        return Err(wrong("nobody speaks: its role is empty"));
+        return Err(wrong("its role is empty"));
     }
     fits::<WORD_BYTES_MAX>(&[("role", Some(&part.role))])?;
     let names = [&part.sender, &part.recipient, &part.channel, &part.lion_class];
     fits::<NAME_BYTES_MAX>(&names.map(|text| ("sender, recipient, channel or class", text.as_ref())))?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     let all =
         |numbers: Vec<Box<RawValue>>| numbers.iter().map(|raw| raw.get().parse()).collect::<Result<Vec<f32>, _>>();
     let embedding = part.embedding.map(all);
-    let embedding = embedding.transpose().map_err(|_| wrong("its embedding holds what is not a number"))?;
+    let embedding = embedding.transpose().map_err(|_| wrong("its embedding contains a value that is not a number"))?;
     let embedding = embedding.map(|numbers| packed(&numbers)).transpose();
-    let Some(text) = carried_once(part.content, part.content_text)? else { return Err(wrong("it says nothing")) };
+    let Some(text) = decoded(part.content, part.content_text)? else { return Err(wrong("it has no content")) };
     keep(&text).map_err(|error| match error {
         Error::Invalid(Invalid::Item { .. }) => wrong(error.to_string()),
         other => other,
@@ -525,7 +531,7 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
 fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
     named("user", part.user_id.as_ref())?;
     named("branch name", part.name.as_ref())?;
-    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    let metadata = decoded(part.node_metadata, part.node_metadata_text)?;
     fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
     let forked = match part.forked {
         Some(forked) => {
@@ -552,7 +558,7 @@ fn compaction_of(part: CompactionPart) -> Result<CompactionRow> {
     let entry = match (part.summary_msg_id, part.undoes) {
         (Some(message), None) => CompactionEntry::Summary { message: parsed(&message)?, covers_all: part.covers_all },
         (None, Some(undoes)) => CompactionEntry::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },
-        _ => return Err(wrong("it is neither a summary nor undoes one")),
+        _ => return Err(wrong("it neither is a summary nor undoes one")),
     };
     Ok(CompactionRow {
         branch_id: parsed(&part.branch_id)?,

@@ -1,8 +1,8 @@
-//! A session as one portable document: written from one home, given back equal in another.
+//! A session as one portable document, exported from one home and imported into another.
 //!
-//! `document` is what stands in it, `reading` takes it apart entry by entry, `export` writes it, `import` gives it back.
-//! Neither keeps more than an entry in memory. What belongs to a home stays there: where the log is, seals, repairs,
-//! operation ids, inboxes, and which process runs the session.
+//! `document` has the parts, `reading` parses them one by one, `export` writes them and `import` inserts them. Only one
+//! entry at a time is in memory. What belongs to a home is not exported: the path of the log, seals, repairs, operation
+//! ids, inboxes, and the process that runs the session.
 
 mod document;
 mod export;

@@ -1,4 +1,4 @@
-//! Taking a document apart, entry by entry, with no more than one of them in memory.
+//! Parsing a document entry by entry, with only one entry in memory.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -13,7 +13,7 @@ use super::document::{
 };
 use crate::error::{Error, Invalid, Result};
 
-/// What is done with the parts of a document, in their order.
+/// Receives the parts of a document, in their order.
 pub(super) trait Take {
     fn session(&mut self, part: SessionPart) -> Result<()>;
     fn status(&mut self, part: StatusPart) -> Result<()>;
@@ -22,13 +22,13 @@ pub(super) trait Take {
     fn item(&mut self, part: ItemPart) -> Result<()>;
     fn branch(&mut self, part: BranchPart) -> Result<()>;
     fn compaction(&mut self, part: CompactionPart) -> Result<()>;
-    /// A line of the log; whoever wants none is given neither these nor the blobs that they name.
+    /// A line of the log. A receiver that wants no lines gets neither lines nor blobs.
     fn line(&mut self, part: &LinePart) -> Result<()>;
     fn blob(&mut self, part: BlobPart) -> Result<()>;
     fn wants_lines(&self) -> bool;
 }
 
-/// Reads a document. What is wrong with it is said with where; what a taker says is given back as it is.
+/// Reads a document. An error about the document contains the place; an error of the receiver is returned as it is.
 pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take) -> Result<()> {
     let at = At { section: Cell::new(VERSION_KEY), entry: Cell::new(0), left: Cell::new(entry_bytes_max) };
     let failed = RefCell::new(None);
@@ -48,12 +48,12 @@ pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take)
     }
 }
 
-/// What a taker says against an entry. Where it stands is added.
+/// Returns the error of a receiver about an entry. The place is added later.
 pub(super) fn wrong(why: impl Into<String>) -> Error {
     Error::Invalid(Invalid::Document { at: String::new(), why: why.into() })
 }
 
-/// Where in a document we are, and how much an entry may still have.
+/// The current place in the document, and the bytes that are left for the entry.
 struct At {
     section: Cell<&'static str>,
     entry: Cell<u64>,
@@ -68,7 +68,7 @@ impl At {
         }
     }
 
-    /// Adds the place to what was said without one.
+    /// Adds the place to an error without one.
     fn place(&self, error: Error) -> Error {
         match error {
             Error::Invalid(Invalid::Document { at, why }) if at.is_empty() => {
@@ -79,7 +79,7 @@ impl At {
     }
 }
 
-/// An input of which no entry may be larger than there is room for.
+/// An input that limits the size of each entry.
 struct Limited<'a, R> {
     input: R,
     at: &'a At,
@@ -89,7 +89,7 @@ impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         let left = self.at.left.get().checked_sub(read as u64);
-        self.at.left.set(left.ok_or_else(|| io::Error::other("it is larger than any message or line may be"))?);
+        self.at.left.set(left.ok_or_else(|| io::Error::other("it is larger than the limit of a message or line"))?);
         Ok(read)
     }
 }
@@ -103,7 +103,7 @@ struct Top<'a, T> {
 }
 
 impl<T> Top<'_, T> {
-    /// Looks that the next member is the one that is expected.
+    /// Returns an error unless the next member is the expected one.
     fn expect<'de, A: MapAccess<'de>>(&self, map: &mut A, name: &'static str) -> Result<(), A::Error> {
         self.at.section.set(name);
         self.at.entry.set(0);
@@ -112,13 +112,13 @@ impl<T> Top<'_, T> {
             Some(key) if key == name => Ok(()),
             Some(key) => {
                 let key: String = key.chars().take(64).collect();
-                Err(A::Error::custom(format!("{key:?} stands where {name:?} is expected")))
+                Err(A::Error::custom(format!("expected {name:?}, found {key:?}")))
             }
             None => Err(A::Error::custom(format!("it ends before {name:?}"))),
         }
     }
 
-    /// Gives out the entries of the next member.
+    /// Passes on the entries of the next member.
     fn each<'de, A: MapAccess<'de>, P: DeserializeOwned>(
         &mut self,
         map: &mut A,
@@ -144,7 +144,7 @@ impl<'de, T: Take> Visitor<'de> for Top<'_, T> {
             VERSION => {}
             0 => return Err(stopped(self.failed, wrong("there is no version 0"))),
             version => {
-                let why = format!("version {version} is newer than {VERSION}, which this program knows: upgrade it");
+                let why = format!("version {version} is newer than {VERSION}, the newest that this program supports");
                 return Err(stopped(self.failed, wrong(why)));
             }
         }
@@ -206,7 +206,7 @@ impl<'de, P: DeserializeOwned, F: FnMut(P) -> Result<()>> Visitor<'de> for Each<
     }
 }
 
-/// Keeps what a taker said, and has the reading end.
+/// Stores the error of a receiver and ends the parsing.
 fn stopped<E: serde::de::Error>(failed: &RefCell<Option<Error>>, error: Error) -> E {
     *failed.borrow_mut() = Some(error);
     E::custom("a part was refused")

@@ -1,7 +1,7 @@
-//! The messages whose embeddings are nearest to a vector: exact, by a scan of their table in one snapshot.
+//! Finding the messages whose embeddings are nearest to a vector: exact, by a scan of the embeddings in one snapshot.
 //!
-//! The embeddings of one branch, or of a session that has few of all, are looked up by their messages instead; scores and
-//! answers are the same.
+//! For one branch, or a session with few of all embeddings, they are looked up by message instead. The scores and
+//! results are the same.
 
 mod model;
 mod nearest;
@@ -20,17 +20,17 @@ use crate::error::Result;
 use nearest::Nearest;
 use scope::Scope;
 
-/// The embeddings that are read from their table at a time.
+/// The number of embeddings that are read at a time.
 const ROWS: u32 = 256;
 
 impl Messages {
-    /// Finds the `k` messages that pass the filter whose embeddings are nearest to a vector, the nearest first.
+    /// Returns the `k` messages that match the filter whose embeddings are nearest to a vector, nearest first.
     ///
-    /// Exact: every embedding is compared. The memory used does not grow with their number.
+    /// The search is exact: every embedding is compared. Memory does not grow with their number.
     ///
     /// # Errors
     ///
-    /// Returns an error if the embedding of a message that passes the filter has another length: another model made it.
+    /// Returns an error if the embedding of a matching message has another length, because it is from another model.
     pub fn similar(&self, vector: &[f32], k: usize, metric: Metric, filter: &SimilarFilter) -> Result<Vec<Similar>> {
         packed(vector)?;
         filter.check()?;
@@ -53,7 +53,7 @@ fn of_all(tx: &mut Tx<'_>, mut nearest: Nearest<'_>) -> Result<Vec<Similar>> {
     nearest.found(tx)
 }
 
-/// Looks at the embeddings of the items of a history, or of a session's messages.
+/// Compares the embeddings of the items of a history, or of a session's messages.
 fn of_items(tx: &mut Tx<'_>, mut nearest: Nearest<'_>, segments: &[Segment]) -> Result<Vec<Similar>> {
     for segment in segments {
         let mut from = Some(segment.from);

@@ -1,4 +1,4 @@
-//! What callers give and get.
+//! The types that callers pass and get.
 
 use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{MessageId, SessionId, Timestamp};
@@ -7,34 +7,34 @@ use crate::error::{Error, Invalid, Result};
 use crate::sessions::BranchRef;
 use crate::sessions::rules::bounded;
 
-/// Which messages are meant: those of which all holds that is said.
+/// The filter of messages. A message must match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimilarFilter {
-    /// Of this session.
+    /// The session.
     pub session: Option<SessionId>,
-    /// On this branch of the session: what its full history has, summaries and the system item left out.
+    /// The branch of the session: the items of its full history, without summaries and the system item.
     pub branch: Option<BranchRef>,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Option<String>,
-    /// Who sent them.
+    /// The sender.
     pub sender: Option<String>,
-    /// Whom they are for.
+    /// The recipient.
     pub recipient: Option<String>,
-    /// On which channel.
+    /// The channel.
     pub channel: Option<String>,
-    /// What they were in the program that made them.
+    /// The class of the message in the program that created it.
     pub lion_class: Option<String>,
-    /// Made then or later.
+    /// Only messages created at this time or later.
     pub since: Option<Timestamp>,
-    /// Made before then.
+    /// Only messages created before this time.
     pub until: Option<Timestamp>,
 }
 
 impl SimilarFilter {
-    /// Refuses what cannot be meant.
+    /// Returns an error if the filter is not valid.
     pub(super) fn check(&self) -> Result<()> {
         if self.branch.is_some() && self.session.is_none() {
-            let why = "is one of a session: say which".to_owned();
+            let why = "needs a session".to_owned();
             return Err(Error::Invalid(Invalid::Value { what: "branch", why }));
         }
         if let Some(role) = &self.role {
@@ -53,11 +53,11 @@ impl SimilarFilter {
     }
 }
 
-/// A message that is near.
+/// A similar message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Similar {
     /// The message.
     pub id: MessageId,
-    /// Its nearness or distance, as the metric has it.
+    /// The similarity or distance, depending on the metric.
     pub score: f32,
 }

@@ -1,8 +1,8 @@
-//! The nearest of those that were looked at.
+//! The nearest candidates so far.
 //!
-//! Candidates are looked up in the state in batches, the nearest first: only messages that pass the filter are kept, and
-//! a candidate that is farther than all kept ones is never looked up. So a filter that most messages pass costs next to
-//! nothing.
+//! Candidates are looked up in the state in batches, nearest first. Only messages that match the filter are kept, and a
+//! candidate that is farther than all kept ones is never looked up. A filter that most messages match therefore costs
+//! almost nothing.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,10 +15,10 @@ use duolog_types::MessageId;
 use super::Similar;
 use crate::error::{Error, Invalid, Result};
 
-/// How many are looked up at a time.
+/// The number of candidates that are looked up at a time.
 const TOGETHER: usize = 64;
 
-/// One that was looked up.
+/// A candidate that was looked up.
 struct Kept {
     nearness: f32,
     seq: i64,
@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Ord for Kept {
-    /// The farther is the greater. Of those that are as near, the later is.
+    /// Orders by distance; of equally near ones, the later is greater.
     fn cmp(&self, other: &Self) -> Ordering {
         other.nearness.total_cmp(&self.nearness).then(self.seq.cmp(&other.seq))
     }
@@ -46,20 +46,20 @@ impl PartialEq for Kept {
 
 impl Eq for Kept {}
 
-/// The nearest of those that were looked at, by the numbers of their embeddings.
+/// The nearest candidates so far, by the numbers of their embeddings.
 pub(super) struct Nearest<'q> {
     wanted: &'q Wanted,
     k: usize,
     among: &'q MessageFilter,
-    /// The nearest that stand and are meant, at most `k`; the farthest on top.
+    /// The nearest existing messages that match, at most `k`; the farthest is on top.
     kept: BinaryHeap<Kept>,
-    /// What is not nearer than this, or as near and earlier, is not among the nearest.
+    /// The limit: only a nearer candidate, or an equally near and earlier one, can be among the nearest.
     least: (f32, i64),
-    /// What was not looked up yet: nearness and number.
+    /// The candidates that were not looked up yet: nearness and number.
     waiting: Vec<(f32, i64)>,
-    /// Those that cannot be compared, not looked up yet: number and how many numbers they have.
+    /// The embeddings of another length that were not looked up yet: number and length.
     others: Vec<(i64, usize)>,
-    /// The first that is meant and cannot be compared, and how many numbers it has.
+    /// The first matching message with an embedding of another length, and that length.
     refused: Option<(MessageId, usize)>,
 }
 
@@ -81,12 +81,12 @@ impl<'q> Nearest<'q> {
         self.among
     }
 
-    /// Whether one that is meant cannot be compared: then nothing else matters.
+    /// Returns true if a matching message has an embedding of another length; then the search fails.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Looks at an embedding by its number.
+    /// Compares an embedding by its number.
     pub(super) fn look(&mut self, seq: i64, bytes: &[u8]) {
         let packed = bytes.as_chunks().0;
         if packed.len() != self.wanted.dimension() {
@@ -99,7 +99,7 @@ impl<'q> Nearest<'q> {
         }
     }
 
-    /// Takes the embedding of a message that is known to be meant.
+    /// Takes the embedding of a message that is known to match.
     pub(super) fn take(&mut self, seq: i64, id: MessageId, bytes: &[u8]) {
         let packed = bytes.as_chunks().0;
         if packed.len() == self.wanted.dimension() {
@@ -109,7 +109,7 @@ impl<'q> Nearest<'q> {
         }
     }
 
-    /// Looks up what waits, as far as that is needed.
+    /// Looks up the waiting candidates, as far as needed.
     pub(super) fn settle(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -126,7 +126,7 @@ impl<'q> Nearest<'q> {
             }
         }
         waiting.clear();
-        // Its room is used again.
+        // The allocation is reused.
         self.waiting = waiting;
         for some in std::mem::take(&mut self.others).chunks(TOGETHER) {
             let seqs: Vec<i64> = some.iter().map(|one| one.0).collect();
@@ -139,12 +139,12 @@ impl<'q> Nearest<'q> {
         Ok(())
     }
 
-    /// Those that were found, the nearest first.
+    /// Returns the results, nearest first.
     pub(super) fn found(mut self, tx: &mut Tx<'_>) -> Result<Vec<Similar>> {
         self.settle(tx)?;
         if let Some((id, numbers)) = self.refused {
             let dimension = self.wanted.dimension();
-            let why = format!("has {dimension} numbers, and the embedding of message {id} has {numbers}");
+            let why = format!("has {dimension} numbers, but the embedding of message {id} has {numbers}");
             return Err(Error::Invalid(Invalid::Value { what: "vector", why }));
         }
         let found = self.kept.into_sorted_vec().into_iter();
@@ -166,7 +166,7 @@ impl<'q> Nearest<'q> {
         }
     }
 
-    /// Whether it is nearer than the farthest that is kept. Most are not.
+    /// Returns true if a candidate is nearer than the farthest that is kept. Most are not.
     fn may_be_kept(&self, nearness: f32, seq: i64) -> bool {
         nearness >= self.least.0 && (nearness > self.least.0 || seq < self.least.1)
     }

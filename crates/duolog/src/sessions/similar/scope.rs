@@ -1,4 +1,4 @@
-//! Which embeddings have to be looked at for a filter, and where they come from.
+//! The embeddings that a filter needs to compare, and their source.
 
 use duolog_join::Error as JoinError;
 use duolog_state::Tx;
@@ -11,21 +11,25 @@ use super::SimilarFilter;
 use crate::error::Result;
 use crate::sessions::conversation;
 
-/// Where the embeddings come from.
+/// The source of the embeddings.
 pub(super) enum Scope {
-    /// None is meant.
+    /// There are none.
     Nothing,
-    /// From the items of these stretches.
+    /// The items of these segments.
     Items(Vec<Segment>, MessageFilter),
-    /// From all that there are.
+    /// All embeddings.
     All(MessageFilter),
 }
 
-/// How many embeddings that stand one behind the other are looked at in the time of one that is looked up.
+/// The number of embeddings that are scanned in the time of one lookup.
 const LOOKED_UP: u64 = 8;
 
 impl Scope {
-    /// The scope of a filter. A session or branch that is named must be there.
+    /// Returns the scope of a filter.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session or branch of the filter does not exist.
     pub(super) fn of(tx: &mut Tx<'_>, filter: &SimilarFilter) -> Result<Self> {
         let segments = match (&filter.session, &filter.branch) {
             (Some(session), Some(branch)) => {

@@ -1,5 +1,5 @@
-//! A process changes branches, tells of each step that was acknowledged, and is killed at any moment. What is found then
-//! is what all those steps make, or what they and the one after them make, and nothing else.
+//! A process changes branches, reports each step that was acknowledged, and is killed at a random time. The state found
+//! afterwards must be the result of all reported steps, or of those and the next one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -16,18 +16,18 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::model::{self, Model, Step};
 use super::{Apart, check_nothing_is_left, rows_of};
 
-on_both_engines!(what_is_acknowledged_survives_a_kill);
+on_both_engines!(acknowledged_steps_survive_a_kill);
 
-/// How often is killed, where [`KILLS`] does not say.
+/// The default number of kills.
 const KILLS_DEFAULT: u64 = 32;
-/// How often to kill instead.
+/// The variable that overrides the number of kills.
 const KILLS: &str = "DUOLOG_TEST_KILLS";
-/// The kills that one session lives through; then the next begins, so that a round costs the same at the end.
+/// The number of kills per session; then a new session begins, so that the cost of a round stays the same.
 const KILLS_PER_SESSION: u64 = 8;
-/// Fewer steps than this are acknowledged before a kill.
+/// The limit of acknowledged steps before a kill.
 const STEPS_MAX: u64 = 24;
 
-/// The steps that a seed makes, without end.
+/// The endless sequence of steps of a seed.
 fn steps(seed: u64) -> impl Iterator<Item = (usize, Step)> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -37,7 +37,7 @@ fn steps(seed: u64) -> impl Iterator<Item = (usize, Step)> {
     std::iter::repeat_with(move || steps.new_tree(&mut runner).expect("a step").current())
 }
 
-/// The steps that were done so far: of each seed, how many.
+/// The steps so far: the number for each seed.
 #[derive(Clone, Default)]
 struct Done(Vec<(u64, u64)>);
 
@@ -56,7 +56,7 @@ impl Done {
         Self(self.0.iter().copied().chain([(seed, count)]).collect())
     }
 
-    /// What branches should be after these steps.
+    /// Returns the expected branches after these steps.
     fn model(&self) -> Model {
         let mut model = Model::default();
         for (seed, count) in &self.0 {
@@ -68,7 +68,7 @@ impl Done {
     }
 }
 
-/// Goes on where others were killed, until it is.
+/// Continues where others were killed, until it is killed.
 #[test]
 fn child_changes_branches() {
     let Ok(done) = std::env::var("DUOLOG_TEST_DONE") else { return };
@@ -85,13 +85,13 @@ fn child_changes_branches() {
     }
 }
 
-/// Says a line of its own, in one write; the parent may be gone.
+/// Writes a line in one write; the parent may have exited.
 fn tell(words: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{words}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
 }
 
-/// Starts a child, kills it soon after it told of so many steps, and says of how many it had told by then.
+/// Starts a child, kills it soon after it has reported this many steps, and returns the number of reported steps.
 fn kill_one(apart: &Apart, place: &Place, session: &SessionId, done: &Done, seed: u64) -> u64 {
     let address = match place.database() {
         Some(database) => database.url(),
@@ -112,7 +112,7 @@ fn kill_one(apart: &Apart, place: &Place, session: &SessionId, done: &Done, seed
     let (mut acknowledged, wanted) = (None, seed % STEPS_MAX);
     for number in told {
         if number == wanted {
-            // Somewhere in the next step, or a little later; a server takes longer for one.
+            // During the next step or a little later; a server takes longer for a step.
             let micros_max = if place.database().is_some() { 8000 } else { 800 };
             let until = Instant::now() + Duration::from_micros(seed / STEPS_MAX % micros_max);
             while Instant::now() < until {
@@ -127,7 +127,7 @@ fn kill_one(apart: &Apart, place: &Place, session: &SessionId, done: &Done, seed
     acknowledged.expect("it told of something")
 }
 
-fn what_is_acknowledged_survives_a_kill(place: &Place) {
+fn acknowledged_steps_survive_a_kill(place: &Place) {
     let kills = std::env::var(KILLS).map_or(KILLS_DEFAULT, |text| text.parse().expect("a number of kills"));
     let apart = Apart::of(place);
     let mut in_flight = 0;
@@ -137,7 +137,7 @@ fn what_is_acknowledged_survives_a_kill(place: &Place) {
         store.close().expect("closes");
         let mut done = Done::default();
         for kill in first..kills.min(first + KILLS_PER_SESSION) {
-            // Each seed is another, and the same in every run.
+            // Each seed is different, and the same in every run.
             let seed = (kill + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
             let acknowledged = kill_one(&apart, place, &session, &done, seed);
             let store = apart.open();
@@ -168,7 +168,7 @@ fn what_is_acknowledged_survives_a_kill(place: &Place) {
     assert!(in_flight <= kills, "{kills} kills, {in_flight} after the commit of the step in flight");
 }
 
-/// A server may still end what a killed process had begun: whoever writes the session's row waits for that.
+/// A server may still finish a transaction of a killed process; writing the session's row waits for that.
 fn settle(place: &Place, session: &SessionId) {
     let (session, now) = (session.clone(), duolog::Timestamp::from_micros(0));
     let settled = place.open().write(Durability::Process, move |tx| sessions::enter(tx, &session, now));

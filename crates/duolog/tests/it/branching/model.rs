@@ -1,5 +1,4 @@
-//! What can be done to the branches of a session, and what they should be then: kept in memory, whole, by the simplest
-//! rules there are.
+//! The steps on the branches of a session, and a simple model in memory of their expected result.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,10 +10,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 const DURABILITY: Durability = Durability::Process;
-/// More than any history here has.
+/// More items than any history here has.
 const ALL: usize = 100_000;
 
-/// One thing that is done to one of the branches; numbers are taken as far as they go.
+/// A step on one branch. Numbers are clamped to their range.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Add(usize),
@@ -25,7 +24,7 @@ pub(super) enum Step {
         put: usize,
     },
     ReplaceOther,
-    /// Puts an item of another branch at the end.
+    /// Appends an item of another branch.
     Share {
         from: usize,
         nth: usize,
@@ -35,7 +34,7 @@ pub(super) enum Step {
     Undo,
 }
 
-/// A branch, and what is done to it.
+/// A branch and a step.
 pub(super) fn step() -> impl Strategy<Value = (usize, Step)> {
     let step = prop_oneof![
         6 => (1..6_usize).prop_map(Step::Add),
@@ -51,23 +50,23 @@ pub(super) fn step() -> impl Strategy<Value = (usize, Step)> {
     (0..8_usize, step)
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Where the history ended, and ends.
+    /// The old and the new end of the history.
     Added(u64, u64),
     Popped(Option<String>),
     Cleared(u64),
     Replaced,
     OtherSuffix,
-    /// Where it stands.
+    /// The ordinal of the item.
     Shared(Option<u64>),
-    /// How many items the fork sees.
+    /// The number of items that the fork shares.
     Forked(u64),
     Compacted,
     PastEnd,
     RangeCrosses,
-    /// What the summary stood for.
+    /// The range of the summary.
     Undone(Range<u64>),
     NothingToUndo,
 }
@@ -79,7 +78,7 @@ struct Summary {
     holds: bool,
 }
 
-/// A branch as anyone would write it down: all that it sees is its own.
+/// A branch as a plain list: shared items are copied.
 #[derive(Clone, Debug, Default)]
 struct Branch {
     items: Vec<String>,
@@ -87,7 +86,7 @@ struct Branch {
 }
 
 impl Branch {
-    /// The summaries that no later one covers, the last first.
+    /// Returns the summaries that no later one covers, newest first.
     fn shown(&self) -> Vec<usize> {
         let mut shown: Vec<usize> = Vec::new();
         for (at, one) in self.summaries.iter().enumerate().rev().filter(|(_, one)| one.holds) {
@@ -131,18 +130,18 @@ impl Branch {
     }
 }
 
-/// The branches of a session. Each is called by its number, but for the first.
+/// The branches of a session. Each is named by its number, except for the first.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     branches: Vec<Branch>,
     said: usize,
-    /// What was said in the session, in this order, kept or not.
+    /// All items that were added to the session, in order, kept or not.
     came: Vec<String>,
-    /// The summaries that were made, undone or not.
+    /// All summaries that were created, undone or not.
     made: BTreeSet<String>,
 }
 
-/// What a branch shows: every item, and what the model is to see.
+/// The view of a branch: every item, and the input of the model.
 pub(super) type Shown = (Vec<String>, Vec<String>);
 
 impl Default for Model {
@@ -165,7 +164,7 @@ fn borrowed(texts: &[String]) -> Vec<&str> {
 }
 
 impl Model {
-    /// The items that are said next.
+    /// Returns the next items to add.
     fn next(&self, count: usize) -> Vec<String> {
         (self.said..self.said + count).map(|number| format!("{{\"n\": {number}}}")).collect()
     }
@@ -174,27 +173,27 @@ impl Model {
         format!("{{\"summary\": {}}}", self.next(1)[0])
     }
 
-    /// How many branches were forked.
+    /// Returns the number of forks.
     pub(super) fn forks(&self) -> usize {
         self.branches.len() - 1
     }
 
-    /// The messages that are kept, in the order in which they came: what a branch sees, and summaries, as what was said of
-    /// a range.
+    /// Returns the messages that are kept, in the order of their creation: the items of the branches, and the
+    /// summaries.
     pub(super) fn messages(&self) -> Vec<String> {
         let mut kept: BTreeSet<&String> = self.branches.iter().flat_map(|branch| &branch.items).collect();
         kept.extend(&self.made);
         self.came.iter().filter(|text| kept.contains(text)).cloned().collect()
     }
 
-    /// The item of another branch that is to be shared.
+    /// Returns the item of another branch to share.
     fn shared(&self, from: usize, nth: usize) -> Option<(usize, usize)> {
         let from = from % self.branches.len();
         let len = self.branches[from].items.len();
         (len > 0).then(|| (from, nth % len))
     }
 
-    /// Has the store do a step, as things stand before it.
+    /// Runs a step on the store.
     pub(super) fn ask(&self, store: &Store, session: &SessionId, at: usize, step: &Step) -> Outcome {
         let at = at % self.branches.len();
         let (branch, len) = (&self.branches[at], self.branches[at].items.len());
@@ -210,7 +209,7 @@ impl Model {
             Step::Clear => Outcome::Cleared(items.clear(DURABILITY).expect("cleared")),
             Step::Replace { taken, put } => {
                 let from = len.saturating_sub(*taken);
-                // Spaces do not make another item.
+                // Spaces do not make a different item.
                 let expected: Vec<String> = branch.items[from..].iter().map(|item| item.replace(": ", ":")).collect();
                 let replaced = items.replace_suffix(&borrowed(&expected), &borrowed(&self.next(*put)), DURABILITY);
                 assert_eq!(replaced.expect("replaced").end, (from + put) as u64);
@@ -247,7 +246,7 @@ impl Model {
         }
     }
 
-    /// Does a step in memory.
+    /// Runs a step in memory.
     pub(super) fn apply(&mut self, at: usize, step: &Step) -> Outcome {
         let at = at % self.branches.len();
         let len = self.branches[at].items.len();
@@ -319,12 +318,12 @@ impl Model {
         }
     }
 
-    /// What every branch should show.
+    /// Returns the expected view of every branch.
     pub(super) fn shown(&self) -> Vec<Shown> {
         self.branches.iter().map(|branch| (branch.items.clone(), branch.context())).collect()
     }
 
-    /// Holds parts of every branch to the whole of it.
+    /// Checks that partial reads of every branch match the full read.
     pub(super) fn check_parts(&self, store: &Store, session: &SessionId) {
         for (at, branch) in self.branches.iter().enumerate() {
             let items = store.sessions().items(session).on(which(at));
@@ -337,7 +336,8 @@ impl Model {
     }
 }
 
-/// The messages of a session in the order in which they came, by its document, which names the first and the last of them.
+/// Returns the messages of a session in the order of their creation, from its document, which has the ids of the first
+/// and the last.
 pub(super) fn messages(store: &Store, session: &SessionId) -> Vec<String> {
     let mut document = Vec::new();
     store.sessions().export(session, &mut document).expect("exported");
@@ -348,12 +348,12 @@ pub(super) fn messages(store: &Store, session: &SessionId) -> Vec<String> {
     assert_eq!((first, last), (&named(messages.first()), &named(messages.last())));
     let ords: Vec<u64> = messages.iter().map(|message| message["ord"].as_u64().expect("a place")).collect();
     assert!(ords.is_sorted_by(|one, next| one < next), "{ords:?}");
-    // As they were said, but for the spaces.
+    // As added, except for spaces.
     let text = |message: &Value| message["content"].to_string().replace(':', ": ");
     messages.iter().map(text).collect()
 }
 
-/// What every branch of a session shows.
+/// Returns the view of every branch of a session.
 pub(super) fn shown(store: &Store, session: &SessionId) -> Vec<Shown> {
     let (mut forks, mut after) = (0, None);
     loop {

@@ -1,4 +1,4 @@
-//! What a search must find, told in other words: every message in memory, compared by 64-bit numbers.
+//! A model of the search: every message in memory, compared with 64-bit numbers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,14 +9,14 @@ use duolog_state::owned::message_types;
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::{Error, State};
 
-/// The numbers of an embedding: no multiple of what is added up side by side.
+/// The length of an embedding: not a multiple of the SIMD width.
 pub const NUMBERS: usize = 390;
-/// More embeddings than one page of a scan has.
+/// More embeddings than one page of a scan.
 pub const MANY: u64 = 280;
-/// How many of the nearest are asked for.
+/// The number of results.
 const NEAREST: usize = 10;
 
-/// Numbers that look like noise, and are the same every time.
+/// Pseudo-random numbers, the same in every run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// An embedding by its seed.
+/// Returns the embedding of a seed.
 pub fn vector(seed: u64) -> Vec<f32> {
     vector_of(seed, NUMBERS)
 }
@@ -46,7 +46,7 @@ fn packed(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// A message as its row is, by its number.
+/// Returns the row of a message by its number.
 pub fn row(number: u64, embedding: Option<&[f32]>) -> MessageRow {
     let named = |is: bool, name: &str| is.then(|| name.to_owned());
     let at = Timestamp::from_micros(1_700_000_000_000_000 + i64::try_from(number).expect("small") * 1_000_000);
@@ -68,14 +68,14 @@ fn role(number: u64) -> &'static str {
     if number.is_multiple_of(3) { "user" } else { "assistant" }
 }
 
-/// A message that has an embedding.
+/// A message with an embedding.
 #[derive(Clone)]
 pub struct One {
     pub role: String,
     vector: Vec<f32>,
 }
 
-/// The messages that have embeddings, by their ids.
+/// The messages with embeddings, by id.
 #[derive(Clone, Default)]
 pub struct Model {
     messages: BTreeMap<String, One>,
@@ -87,12 +87,12 @@ impl Model {
         format!("m-{number}")
     }
 
-    /// The number that the next message gets.
+    /// Returns the number of the next message.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Adds messages to a state, and here. Every seventh is of a class.
+    /// Adds messages to a state and to the model. Every seventh has a class.
     pub fn add(&mut self, state: &State, numbers: Range<u64>) {
         self.next = numbers.end;
         let rows: Vec<MessageRow> = numbers.clone().map(|number| row(number, Some(&vector(number)))).collect();
@@ -133,20 +133,20 @@ impl Model {
         self.messages.get(id).map(|one| one.vector.clone())
     }
 
-    /// Any message that was added by its number, whether it has an embedding or not.
+    /// Returns any message that was added by its number, with or without an embedding.
     pub fn any(&self, random: &mut Random) -> String {
         Self::id(random.below(self.next))
     }
 
-    /// Asserts that a store finds what is here.
+    /// Asserts that a store and the model give the same results.
     pub fn check(&self, store: &Store, what: &str) {
         self.check_among(store, &SimilarFilter::default(), &|_, _| true, what);
     }
 
-    /// Asserts that a store finds what is here and meant.
+    /// Asserts that a store and the model give the same results for a filter.
     pub fn check_among(&self, store: &Store, filter: &SimilarFilter, meant: &dyn Fn(&str, &One) -> bool, what: &str) {
         for metric in [Metric::Cosine, Metric::L2] {
-            // One that is like no other, and one that is.
+            // A vector that is close to none, and one that is equal to one.
             for wanted in [vector(4_000_000), vector(3)] {
                 let found = store.sessions().messages().similar(&wanted, NEAREST, metric, filter);
                 let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
