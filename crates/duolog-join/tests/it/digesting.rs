@@ -10,7 +10,7 @@ use duolog_state::derived::usage_by_quarter::{self, UsageFilter, UsageRow};
 use duolog_state::params;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_testkit::transcripts::{self, Cut, GeneratedLog};
 use duolog_types::limits::Limits;
 use duolog_types::{Durability, SessionId};
 
@@ -39,7 +39,7 @@ fn rows(join: &Join) -> Rows {
     join.state().read(dump).expect("reads")
 }
 
-fn made() -> Vec<(&'static str, Made)> {
+fn made() -> Vec<(&'static str, GeneratedLog)> {
     vec![
         ("claude", transcripts::claude(5, 6)),
         ("codex", transcripts::codex(6, 5, true)),
@@ -48,7 +48,7 @@ fn made() -> Vec<(&'static str, Made)> {
     ]
 }
 
-fn write(join: &Join, id: &SessionId, made: &Made) {
+fn write(join: &Join, id: &SessionId, made: &GeneratedLog) {
     let lines: Vec<&str> = made.lines.iter().map(String::as_str).collect();
     join.append(id, &batch(&lines), &PROCESS).expect("appended");
 }
@@ -90,7 +90,7 @@ fn age(join: &Join) {
     aged.expect("writes");
 }
 
-fn aged(place: &Place) -> (Arc<Join>, SessionId, Made, Rows) {
+fn aged(place: &Place) -> (Arc<Join>, SessionId, GeneratedLog, Rows) {
     let join = open(place);
     let (id, made) = (session(&join, "s"), transcripts::claude(3, 5));
     write(&join, &id, &made);
@@ -153,7 +153,7 @@ fn four_folds_at_once_count_everything_once(place: &Place) {
 }
 
 /// Creates a session and one that was resumed from it by copying all but its last lines, each with its own lines.
-fn resumed(join: &Join) -> [(SessionId, Made); 2] {
+fn resumed(join: &Join) -> [(SessionId, GeneratedLog); 2] {
     let first = transcripts::claude(3, 5);
     let mut second = transcripts::claude(4, 3);
     second.lines.splice(0..0, first.lines.iter().take(first.lines.len() * 2 / 3).cloned());
@@ -161,7 +161,7 @@ fn resumed(join: &Join) -> [(SessionId, Made); 2] {
 }
 
 /// Returns the responses of all sessions, counted by a single fold of all their lines.
-fn responses_of(sessions: &[(SessionId, Made)]) -> u64 {
+fn responses_of(sessions: &[(SessionId, GeneratedLog)]) -> u64 {
     let mut fold = UsageFold::default();
     sessions.iter().flat_map(|(_, made)| &made.lines).for_each(|line| fold.line(line));
     fold.report(&Prices::builtin()).models.iter().map(|model| model.responses).sum()

@@ -2,10 +2,10 @@ use duolog_log::dialect::detect::{Detector, of_line};
 use duolog_log::dialect::summary::Summary;
 use duolog_log::dialect::turn::TurnFold;
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, ItemKind, TimelineItem};
-use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_testkit::transcripts::{self, Cut, GeneratedLog};
 use duolog_types::Position;
 
-pub(crate) fn made_of_each() -> Vec<(Dialect, Made)> {
+pub(crate) fn made_of_each() -> Vec<(Dialect, GeneratedLog)> {
     vec![
         (Dialect::Envelope, transcripts::envelope(1, 5)),
         (Dialect::Turns, transcripts::turns(2, 5, Cut::Nothing)),

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use duolog_log::dialect::Dialect;
 use duolog_log::dialect::digest::Digest;
 use duolog_log::dialect::usage::{Tokens, UsageMove, Used};
-use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_testkit::transcripts::{self, Cut, GeneratedLog};
 use duolog_types::Charge;
 use duolog_types::limits::{DIGEST_BYTES_MAX, TITLE_BYTES_MAX};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn digest(lines: &[String]) -> Digest {
     digest
 }
 
-fn made(seed: u64) -> [(Dialect, Made); 5] {
+fn made(seed: u64) -> [(Dialect, GeneratedLog); 5] {
     [
         (Dialect::Claude, transcripts::claude(seed, 5)),
         (Dialect::Codex, transcripts::codex(seed, 4, seed.is_multiple_of(2))),

@@ -6,7 +6,7 @@ use duolog_log::dialect::turn::{Turn, TurnFold};
 use duolog_log::dialect::usage::{Usage, UsageFold};
 use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
 use duolog_testkit::FixedClock;
-use duolog_testkit::transcripts::{self, Made};
+use duolog_testkit::transcripts::{self, GeneratedLog};
 use serde_json::{Value, json};
 
 use crate::dialects::{one, render};
@@ -48,7 +48,7 @@ fn texts(items: &[TimelineItem], kind: ItemKind) -> Vec<&str> {
     items.iter().filter(|item| item.kind == kind && !item.sidechain).map(|item| item.text.as_str()).collect()
 }
 
-fn both() -> [(Dialect, Made); 2] {
+fn both() -> [(Dialect, GeneratedLog); 2] {
     [(Dialect::Envelope, transcripts::claude_stream(1, 3)), (Dialect::Codex, transcripts::codex_exec(2, 3))]
 }
 

@@ -1,7 +1,7 @@
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::prices::{LongContextRates, Price, Prices, Rates};
 use duolog_log::dialect::usage::{Claim, Tokens, Usage, UsageFact, UsageFold, fact};
-use duolog_testkit::transcripts::{self, Made};
+use duolog_testkit::transcripts::{self, GeneratedLog};
 use proptest::prelude::*;
 
 fn fold(lines: &[String]) -> UsageFold {
@@ -16,7 +16,7 @@ fn used(lines: &[String]) -> Usage {
     fold(lines).report(&Prices::builtin())
 }
 
-fn counted_once(made: &Made) {
+fn counted_once(made: &GeneratedLog) {
     let usage = used(&made.lines);
     assert_eq!(usage.models.len(), 1);
     let model = &usage.models[0];
