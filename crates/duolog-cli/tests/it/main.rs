@@ -28,6 +28,9 @@ mod ids;
 /// Commands that are asked again under the same operation id.
 mod retry;
 
+/// Retries whose session has another name by then.
+mod renamed;
+
 /// Commands that fail at any of their writes, and commands that race: one is one transaction.
 mod atomic;
 /// Blobs: counted, removed, lost.
