@@ -1,10 +1,11 @@
 //! What is in force, what is due, and what counts as a failure: pure decisions.
 
 use duolog_state::owned::cron_overrides::CronOverrideRow;
+use duolog_state::owned::cron_runs::CronEnd;
 use duolog_types::limits::{CATCH_UP_MAX, REASON_BYTES_MAX, SCHEDULE_GRACE};
 use duolog_types::{CronOutcome, Timestamp};
 
-use super::model::{BaseSchedule, CatchUp, FiringStatus, InForce, Origin};
+use super::model::{BaseSchedule, CatchUp, Due, FiringResult, FiringStatus, InForce, Origin};
 use super::timetable::Timetable;
 
 /// The values of a schedule that are in force.
@@ -119,6 +120,17 @@ pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>)
         }
     }
     (failures, since)
+}
+
+/// What is kept on record of a firing that ended.
+pub(super) fn end(due: &Due, result: &FiringResult, finished_at: Timestamp) -> CronEnd {
+    CronEnd {
+        finished_at,
+        outcome: result.outcome,
+        error: result.error.clone(),
+        detail: told(result.detail.as_deref(), due.missed),
+        workflow_run_id: result.workflow_run_id.clone(),
+    }
 }
 
 /// What is kept on record of a firing: what it said itself, and what was left out before it.
