@@ -132,7 +132,7 @@ impl MessageRow {
     }
 
     /// Returns true if this is a repetition of a stored message.
-    fn repeats(&self, stored: &Self) -> bool {
+    pub fn repeats(&self, stored: &Self) -> bool {
         let content = match (&self.content, &stored.content) {
             // A blob is named by what it holds, whichever home keeps it.
             (Content::Blob { blob: one, .. }, Content::Blob { blob: other, .. }) => one == other,
