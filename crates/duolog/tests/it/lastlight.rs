@@ -203,7 +203,8 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     );
     // Gates: what was answered and led on is taken note of; what is asked knows its loop.
     let filter = ApprovalFilter { status: None, run: Some(run("paused")) };
-    let gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
+    let mut gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
+    gates.reverse();
     assert_eq!(gates[0].status, ApprovalStatus::Answered);
     assert!(gates[0].consumed_at.is_some() && gates[1].consumed_at.is_none());
     let asks = (
