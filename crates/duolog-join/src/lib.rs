@@ -56,6 +56,7 @@ pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
 pub use life::{Conversations, Deleted, NewLog, PlannedLog, RemovedLog, Stem};
 pub use loss::{Loss, ReadLog, RecordedLoss};
+pub use operation::keep_operations_of_name;
 pub use outbox::{OutboxLine, tell, tell_if_there};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;

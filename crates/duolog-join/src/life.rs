@@ -41,7 +41,7 @@ use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutan
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Leftover, Result};
-use crate::operation::retire_operations;
+use crate::operation::keep_operations_of_deleted;
 use crate::project::Derived;
 use crate::rows::{empty_row, release_responses, write_rows};
 use crate::store::{Join, Known, known, place_of};
@@ -555,7 +555,7 @@ impl Join {
                 log_epochs::retire(tx, row.log_epoch)?;
             }
             release_responses(tx, &id)?;
-            retire_operations(tx, &named)?;
+            keep_operations_of_deleted(tx, &named)?;
             Ok((Deleted { id: id.clone(), name: name.clone(), bytes, conversations }, Vec::new()))
         })
     }

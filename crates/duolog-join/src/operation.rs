@@ -17,6 +17,7 @@ use duolog_types::{Batch, Durability, Epoch, OperationId, Position, SessionId, m
 use crate::append::{Committed, REOPENINGS_MAX};
 use crate::error::{Error, Result};
 use crate::store::Join;
+use crate::transact::parse_answer;
 
 /// Access to the recorded state of one log, for its writer.
 pub(crate) struct SessionRecord {
@@ -73,25 +74,38 @@ fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
     hasher.update(batch.as_bytes()).finalize().into()
 }
 
-/// Returns the scope of the appends to deleted sessions with this user and name.
-fn scope_of_deleted(user: Option<&str>, name: &str) -> String {
+/// The scope of the appends to sessions that were called so and are not any more.
+fn scope_of_former(user: Option<&str>, name: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     // No name contains the byte that ends a part.
     for part in [user.unwrap_or("\u{0}"), name] {
         hasher.update(part.as_bytes()).update(&[0xff]);
     }
-    format!("deleted/{}", hasher.finalize().to_hex())
+    format!("former/{}", hasher.finalize().to_hex())
 }
 
-/// Keeps the finished appends of a session that is about to be deleted, under each of its names: a retry must not
-/// create another session and append there.
-pub(crate) fn retire_operations(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
-    let of_id = Some((None, row.id.as_str()));
-    let of_name = row.name.as_deref().map(|name| (row.user_id.as_deref(), name));
-    for (user, name) in of_id.into_iter().chain(of_name) {
-        operations::retire(tx, &row.id, &scope_of_deleted(user, name))?;
+/// Keeps the appends of a session by the name that it is about to lose: a retry that uses this name must find the session,
+/// and must not append to another one.
+///
+/// # Errors
+///
+/// Returns an error if the state cannot be written.
+pub fn keep_operations_of_name(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
+    match row.name.as_deref() {
+        Some(name) => retire(tx, row, (row.user_id.as_deref(), name)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Keeps the appends of a session that is about to be deleted, by its id and its name.
+pub(crate) fn keep_operations_of_deleted(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
+    retire(tx, row, (None, row.id.as_str()))?;
+    keep_operations_of_name(tx, row)
+}
+
+fn retire(tx: &mut Tx<'_>, row: &SessionRow, (user, name): (Option<&str>, &str)) -> Result<()> {
+    let answer = serde_json::to_string(&row.id).map_err(Error::NoJson)?;
+    Ok(operations::retire(tx, &row.id, &scope_of_former(user, name), &answer)?)
 }
 
 /// The reason why a claim was not made.
@@ -105,31 +119,56 @@ enum Refusal {
 }
 
 impl Join {
-    /// Returns an error if this append was done in a session of this user and name that has been deleted. A session can
-    /// also be named by its id, without a user.
-    pub fn check_append_not_deleted(
+    /// Returns the session that an append under this id went to, if that session was called so and is not any more. A
+    /// session can be called by its id as well, without a user.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session was deleted since, or if another append was done under this id.
+    pub fn former_session_of_append(
         &self,
-        (user, name): (Option<&str>, &str),
+        called: (Option<&str>, &str),
         operation: &OperationId,
         batch: &Batch,
         how: &Append,
-    ) -> Result<()> {
-        let scope = scope_of_deleted(user, name);
-        let Some(row) = self.state.read(|tx| operations::find(tx, &scope, operation))? else { return Ok(()) };
-        if row.request_hash != hash_of(batch, how) {
+    ) -> Result<Option<SessionId>> {
+        let scope = scope_of_former(called.0, called.1);
+        let found = self.state.read(|tx| operations::find(tx, &scope, operation))?;
+        if found.as_ref().is_some_and(|row| row.request_hash != hash_of(batch, how)) {
             return Err(Error::OperationReused { operation: operation.clone() });
         }
-        Err(Error::OperationOfDeleted { operation: operation.clone(), session: name.to_owned() })
+        self.former_session(called.1, operation, found)
     }
 
-    /// Returns an error if an event was recorded under an id that begins with `operation/` in a session of this user
-    /// and name that has been deleted.
-    pub fn check_events_not_deleted(&self, (user, name): (Option<&str>, &str), operation: &OperationId) -> Result<()> {
-        let scope = scope_of_deleted(user, name);
-        if self.state.read(|tx| operations::any_below(tx, &scope, operation))? {
+    /// Returns the session that events were recorded in under an id below this one, if that session was called so and is
+    /// not any more.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session was deleted since.
+    pub fn former_session_of_events(
+        &self,
+        called: (Option<&str>, &str),
+        operation: &OperationId,
+    ) -> Result<Option<SessionId>> {
+        let scope = scope_of_former(called.0, called.1);
+        let found = self.state.read(|tx| operations::first_below(tx, &scope, operation))?;
+        self.former_session(called.1, operation, found)
+    }
+
+    fn former_session(
+        &self,
+        name: &str,
+        operation: &OperationId,
+        found: Option<OperationRow>,
+    ) -> Result<Option<SessionId>> {
+        let Some(row) = found else { return Ok(None) };
+        let id: SessionId = parse_answer(operation, row.answer.as_deref().unwrap_or_default())?;
+        let session = self.state.read(|tx| sessions::find(tx, &id))?;
+        if session.is_none_or(|session| session.deleted_at.is_some()) {
             return Err(Error::OperationOfDeleted { operation: operation.clone(), session: name.to_owned() });
         }
-        Ok(())
+        Ok(Some(id))
     }
 
     /// Appends `batch` once, however often it is called with this id.

@@ -1,6 +1,7 @@
 //! The only way to change owned rows: one call runs the transaction, appends its lines to the logs, and stores the
 //! answer for retries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use duolog_log::Recent;
@@ -30,6 +31,8 @@ pub struct IdempotencyKey {
     scope: String,
     operation: OperationId,
     request_hash: [u8; 32],
+    /// The ids that the references of the request mean, by reference. They are kept with the answer; clones share them.
+    meant: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl IdempotencyKey {
@@ -38,7 +41,8 @@ impl IdempotencyKey {
     /// `request` is everything that makes a different request if it differs.
     pub fn new(scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<Self> {
         let text = serde_json::to_vec(request).map_err(Error::NoJson)?;
-        Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash: blake3::hash(&text).into() })
+        let request_hash = blake3::hash(&text).into();
+        Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash, meant: Arc::default() })
     }
 
     /// Returns the key of one part of a request that takes several transactions. In a retry, finished parts return
@@ -51,6 +55,17 @@ impl IdempotencyKey {
     /// Returns the operation id of the request.
     pub fn operation(&self) -> &OperationId {
         &self.operation
+    }
+
+    /// Notes the id that a reference of the request means, to be kept with the answer: a retry means the same one, whatever
+    /// is called so by then.
+    pub fn mean(&self, reference: String, id: &str) {
+        self.meant.lock().insert(reference, id.to_owned());
+    }
+
+    /// The key of the ids that the references of the request meant.
+    fn of_meant(&self) -> Self {
+        Self { meant: Arc::default(), ..self.part("meant") }
     }
 
     /// Deletes the answer to a request that is undone.
@@ -77,6 +92,10 @@ impl IdempotencyKey {
                 lines_done: 0,
                 place: None,
             });
+        }
+        let meant = self.meant.lock().clone();
+        if !meant.is_empty() {
+            rows.extend(self.of_meant().answered_with(&meant, at)?);
         }
         Ok(rows)
     }
@@ -182,13 +201,11 @@ impl Join {
         self.state.read(|tx| answered(tx, key))
     }
 
-    /// Returns true if a request was carried out, whatever its answer.
-    pub fn was_answered(&self, key: &IdempotencyKey) -> Result<bool> {
-        let row = self.state.read(|tx| operations::find(tx, &key.scope, &key.operation))?;
-        if row.as_ref().is_some_and(|row| row.request_hash != key.request_hash) {
-            return Err(Error::OperationReused { operation: key.operation.clone() });
-        }
-        Ok(row.is_some())
+    /// Returns the id that a reference meant when the request was carried out; `None` if it was not, or had no such
+    /// reference.
+    pub fn meant_by(&self, key: &IdempotencyKey, reference: &str) -> Result<Option<String>> {
+        let meant: Option<BTreeMap<String, String>> = self.answer_to(&key.of_meant())?;
+        Ok(meant.and_then(|mut meant| meant.remove(reference)))
     }
 }
 
@@ -198,11 +215,7 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
     if row.request_hash != key.request_hash {
         return Err(Error::OperationReused { operation: key.operation.clone() });
     }
-    let damaged = |detail: String| {
-        let what = format!("the answer to operation {}", key.operation);
-        Error::State(duolog_state::Error::Damaged { what, detail })
-    };
-    let mut answer = row.answer.ok_or_else(|| damaged("it is missing".to_owned()))?;
+    let mut answer = row.answer.ok_or_else(|| damaged(&key.operation, "there is none".to_owned()))?;
     let mut is_full = answer.len() > FULL_BYTES;
     for part in 1.. {
         if !is_full {
@@ -213,7 +226,17 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
         is_full = more.len() > FULL_BYTES;
         answer.push_str(&more);
     }
-    serde_json::from_str(&answer).map(Some).map_err(|error| damaged(error.to_string()))
+    parse_answer(&key.operation, &answer).map(Some)
+}
+
+/// Reads an answer that was kept.
+pub(crate) fn parse_answer<T: DeserializeOwned>(operation: &OperationId, answer: &str) -> Result<T> {
+    serde_json::from_str(answer).map_err(|error| damaged(operation, error.to_string()))
+}
+
+fn damaged(operation: &OperationId, detail: String) -> Error {
+    let what = format!("the answer to operation {operation}");
+    Error::State(duolog_state::Error::Damaged { what, detail })
 }
 
 /// The sessions whose logs get lines from a change. From before its commit until its lines are in the logs, appends to

@@ -278,6 +278,8 @@ pub struct Recovered {
     pub errors: Vec<RunError>,
     /// False if an error stopped the command before the last run.
     pub complete: bool,
+    /// The runs that were found and not tried, because an error stopped the command. There may be more.
+    pub untried_runs: Vec<String>,
 }
 
 /// A run that could not be recovered.

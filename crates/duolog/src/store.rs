@@ -346,10 +346,19 @@ impl Store {
         Ok(self.request.as_ref().map_or(Ok(None), |request| self.join.answer_to(&request.key))?)
     }
 
-    /// Returns the operation id of this handle's request; `None` if the request was not carried out.
-    pub(crate) fn answered_request(&self) -> Result<Option<OperationId>> {
+    /// Returns the id that a reference meant when the request of this handle was carried out, with the operation id; `None`
+    /// if it was not.
+    pub(crate) fn meant_before(&self, reference: &str) -> Result<Option<(String, OperationId)>> {
         let Some(request) = &self.request else { return Ok(None) };
-        Ok(self.join.was_answered(&request.key)?.then(|| request.key.operation().clone()))
+        let meant = self.join.meant_by(&request.key, reference)?;
+        Ok(meant.map(|id| (id, request.key.operation().clone())))
+    }
+
+    /// Notes the id that a reference of the request of this handle means.
+    pub(crate) fn mean(&self, reference: String, id: &str) {
+        if let Some(request) = &self.request {
+            request.key.mean(reference, id);
+        }
     }
 
     /// Closes the store for every clone and handle: folds a small backlog, then refuses every later call with

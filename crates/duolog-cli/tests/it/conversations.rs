@@ -9,8 +9,41 @@ on_both_engines!(
     a_conversation_branches_and_is_summarised,
     eight_commands_add_to_one_session,
     a_refused_command_leaves_no_session,
-    a_command_that_is_repeated_creates_one_session
+    a_command_that_is_repeated_creates_one_session,
+    an_item_that_is_there_changes_nothing
 );
+
+fn an_item_that_is_there_changes_nothing(place: &Place) {
+    let kit = Kit::on(place);
+    let add = |more: &[&str]| {
+        let item =
+            ["sessions", "add", "--session", "s", "--item", "\"a\"", "--id", "m1", "--lion-class", "c", "--json"];
+        kit.run(&[&item[..], more].concat()).is(0)
+    };
+    let held =
+        || kit.run(&["sessions", "show", "s", "--json"]).is(0).text() + &kit.run(&["sessions", "export", "s"]).text();
+    assert_eq!(add(&[]).field("/added"), 1);
+    let before = held();
+    let again = add(&[]);
+    assert_eq!(
+        (again.field("/added"), again.field("/from_ord"), again.field("/to_ord")),
+        (0.into(), 1.into(), 1.into())
+    );
+    assert_eq!(held(), before, "the session's row as well");
+    assert_eq!(add(&["--system", "\"first\""]).field("/added"), 0);
+    assert_ne!(held(), before, "the system item is new");
+    let before = held();
+    add(&["--system", "\"first\""]);
+    assert_eq!(held(), before);
+    kit.run(&["sessions", "add", "--session", "s", "--item", "\"b\"", "--id", "m1"]).is(1);
+    assert_eq!(held(), before);
+    // It is on no other branch, and is put there once.
+    kit.run(&["sessions", "branch", "new", "s", "--name", "side"]).is(0);
+    assert_eq!(add(&["--branch", "side"]).field("/added"), 1);
+    let before = held();
+    assert_eq!(add(&["--branch", "side"]).field("/added"), 0);
+    assert_eq!(held(), before);
+}
 
 /// Returns the names of all sessions.
 fn sessions(kit: &Kit) -> Vec<String> {

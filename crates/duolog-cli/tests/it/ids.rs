@@ -162,3 +162,28 @@ fn an_ambiguous_prefix_lists_the_candidates() {
     }
     kit.run(&["runs", "show", ""]).is(1);
 }
+
+/// The session that logs a run must be there; that of an agent may be another program's.
+#[test]
+fn the_session_of_an_agent_may_be_unknown_and_that_is_said() {
+    let kit = Kit::new();
+    kit.append("s", "{}\n");
+    let unknown = kit.run(&["runs", "start", "build", "--trigger", "t", "--session", "nosuch"]).is(1);
+    assert!(unknown.says("there is no session \"nosuch\"").stderr.contains("duolog sessions list"));
+    assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs"), serde_json::json!([]));
+    let said = "no session nosuch exists here; the id is stored as given";
+    let agent = ["--agent-session", "nosuch", "hello"];
+    kit.run(&[&["chats", "add", "--platform", "p", "--channel", "c", "--user", "u"][..], &agent].concat())
+        .is(0)
+        .says(said);
+    kit.run(&["runs", "execution", "begin", "chat", "--trigger", "t", "--session", "nosuch"]).is(0).says(said);
+    let known = kit.run(&["runs", "execution", "begin", "chat", "--trigger", "u", "--session", "s"]).is(0);
+    assert!(!known.stderr.contains("stored as given"), "{}", known.stderr);
+    kit.run(&["runs", "execution", "begin", "chat", "--trigger", "v", "--session", "no/such"])
+        .is(1)
+        .says("there is no session");
+    for command in ["runs phase end", "runs execution begin", "chats add"] {
+        let help = kit.run(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help"]].concat()).is(0).text();
+        assert!(help.contains("of another program, such as Claude Code"), "{command}: {help}");
+    }
+}

@@ -28,6 +28,9 @@ mod ids;
 /// Commands that are retried with the same operation id.
 mod retry;
 
+/// Retries whose session has another name by then.
+mod renamed;
+
 /// Commands that fail at any of their writes, and commands that race: one command is one transaction.
 mod atomic;
 /// Blobs: counted, removed, lost.

@@ -132,7 +132,7 @@ impl MessageRow {
     }
 
     /// Returns true if this repeats a stored message.
-    fn repeats(&self, stored: &Self) -> bool {
+    pub fn repeats(&self, stored: &Self) -> bool {
         let content = match (&self.content, &stored.content) {
             // A blob is named by its hash, so the home does not matter.
             (Content::Blob { blob: one, .. }, Content::Blob { blob: other, .. }) => one == other,

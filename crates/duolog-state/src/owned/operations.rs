@@ -29,7 +29,8 @@ pub struct OperationRow {
     pub operation_id: OperationId,
     /// The hash of the request. The caller refuses the same id with another request.
     pub request_hash: [u8; 32],
-    /// The answer as JSON. `None` for an append, whose answer is its place.
+    /// The answer as JSON. `None` for an append: there the place is the answer. For an append that is kept by the former name
+    /// of its session, the id of the session.
     pub answer: Option<String>,
     /// When it was first tried.
     pub created_at: Timestamp,
@@ -122,23 +123,22 @@ pub fn forget(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<(
     tx.execute("DELETE FROM idempotency WHERE scope = ?1 AND operation_id = ?2", params![scope, operation]).map(drop)
 }
 
-/// Moves the finished appends of a session to another scope, without their places. If an id occurs more than once, the
-/// last one is kept.
-pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str) -> Result<()> {
-    let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, created_at) \
-               SELECT ?2, operation_id, request_hash, created_at FROM idempotency \
-               WHERE session_id = ?1 AND to_position IS NOT NULL \
+/// Keeps the appends that were begun in a session under another scope, without their places: `answer` tells which session
+/// it was. The last of several holds.
+pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str, answer: &str) -> Result<()> {
+    let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, answer, created_at) \
+               SELECT ?2, operation_id, request_hash, ?3, created_at FROM idempotency WHERE session_id = ?1 \
                ON CONFLICT (scope, operation_id) DO UPDATE \
-               SET request_hash = excluded.request_hash, created_at = excluded.created_at";
-    tx.execute(sql, params![session, scope]).map(drop)
+               SET request_hash = excluded.request_hash, answer = excluded.answer, created_at = excluded.created_at";
+    tx.execute(sql, params![session, scope, answer]).map(drop)
 }
 
-/// Returns true if an operation of the scope has an id that begins with `operation/`.
-pub fn any_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<bool> {
-    let sql = "SELECT 1 FROM idempotency WHERE scope = ?1 AND operation_id >= ?2 AND operation_id < ?3 LIMIT 1";
+/// The first operation of the scope whose id is below this one: `id/…`.
+pub fn first_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Option<OperationRow>> {
+    let sql = select!("WHERE scope = ?1 AND operation_id >= ?2 AND operation_id < ?3 ORDER BY operation_id LIMIT 1");
     // The character after the slash ends the range.
     let (from, to) = (format!("{operation}/"), format!("{operation}0"));
-    Ok(tx.find(sql, params![scope, &from, &to], |_| Ok(()))?.is_some())
+    tx.find(sql, params![scope, &from, &to], OperationRow::read)
 }
 
 /// Returns the operations in an epoch of a log whose places end after `end`, in the order of their places.

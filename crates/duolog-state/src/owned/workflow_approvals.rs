@@ -119,7 +119,7 @@ pub fn unconsumed_of(tx: &mut Tx<'_>, run: &RunId, limit: u32) -> Result<Vec<App
     tx.all(sql, params![run, limit], |row| row.get(0))
 }
 
-/// Returns the gates of a run after this one, with this status or any, in order.
+/// The gates of a run with this status, or all, newest first, from behind one on.
 pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunId,
@@ -131,13 +131,13 @@ pub fn of_run(
         "SELECT ",
         columns!(),
         " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = COALESCE(?2, status) \
-         ORDER BY created_at, id LIMIT ?3"
+         ORDER BY created_at DESC, id DESC LIMIT ?3"
     );
     const NEXT: &str = concat!(
         "SELECT ",
         columns!(),
         " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = COALESCE(?2, status) \
-         AND (created_at, id) > (?4, ?5) ORDER BY created_at, id LIMIT ?3"
+         AND (created_at, id) < (?4, ?5) ORDER BY created_at DESC, id DESC LIMIT ?3"
     );
     match after {
         None => tx.all(FIRST, params![run, status, limit], Approval::read),

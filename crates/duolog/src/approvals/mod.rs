@@ -78,7 +78,7 @@ impl Approvals {
         found.ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
     }
 
-    /// Returns a page of gates: those of one run oldest first, otherwise newest first.
+    /// A page of gates, newest first. A run waits at one gate at a time, the newest: of a run, a pending gate is the first.
     pub fn list(&self, filter: &ApprovalFilter, page: &RunPage) -> Result<ApprovalList> {
         let (limit, list) = (page.limit(), filter.list());
         let after = match page.after() {

@@ -39,6 +39,15 @@ impl Runs {
     ///
     /// Returns an error if the workflow is disabled, or if a run with the same id has other content.
     pub fn start(&self, new: &NewRun) -> Result<Started> {
+        self.start_and(new, |_, _| Ok(()))
+    }
+
+    /// Starts a run, as [`Runs::start`] does, and does something more in the same transaction.
+    pub(crate) fn start_and(
+        &self,
+        new: &NewRun,
+        mut and: impl FnMut(&mut Tx<'_>, &Started) -> Result<()> + Send + 'static,
+    ) -> Result<Started> {
         check(new)?;
         let join = &self.store.join;
         let (clock, limits, home) = (join.tx_clock(), join.limits().runs, join.home());
@@ -48,7 +57,7 @@ impl Runs {
             None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, join.clock().now())?)?),
         };
         let (new, queue) = (new.clone(), Queue::of(&self.store));
-        self.store.transact(self.durability, move |tx| {
+        let start = move |tx: &mut Tx<'_>| {
             let now = clock.now(tx)?;
             if new.id.is_some()
                 && let Some(row) = table::find(tx, &id)?
@@ -72,6 +81,11 @@ impl Runs {
             let fence = row.lease_owner.as_ref().map(|_| Fence(row.fence));
             let started = Started { run: RunSummary::from(&row), existed: false, fence };
             Ok((started, told_start(tx, row, now, &limits)?))
+        };
+        self.store.transact(self.durability, move |tx| {
+            let (started, told) = start(tx)?;
+            and(tx, &started)?;
+            Ok((started, told))
         })
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use duolog_join::{IdempotencyKey, OutboxLine, TxClock, Write};
-use duolog_state::Tx;
+use duolog_join::{Error as JoinError, IdempotencyKey, OutboxLine, TxClock, Write};
 use duolog_state::owned::{executions, workflow_approvals, workflow_runs as table};
+use duolog_state::{Address, Error as StateError, Tx};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{RunId, RunStatus, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -44,10 +44,15 @@ impl Runs {
     /// closed, and the takeover is counted. A run that was taken over too often fails instead. Queued runs and runs at
     /// a gate are not changed. A running run without an owner has a lease too, from its start or its last write.
     ///
-    /// Each run is one transaction, and all runs are tried. A run that cannot be claimed is returned in
-    /// [`Recovered::failed`]. A system error (busy, disk, unknown outcome) ends the call: then [`Recovered::complete`]
-    /// is false and the remaining runs are not tried. Under an operation id, a retry returns the claims that were made
-    /// and continues with the runs that were not tried or could not be claimed.
+    /// Each run is a transaction of its own, and all of them are tried. One that cannot be taken up is returned in
+    /// [`Recovered::failed`] beside what was done. An error of the whole state (unreachable, full, in use, an unknown
+    /// outcome) ends the call: [`Recovered::complete`] is false then, and [`Recovered::untried`] has the runs that were
+    /// found and not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that
+    /// were not tried or could not be taken up.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the runs cannot be looked up and nothing was done.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         self.recover_some(owner, &TakeFilter::default())
     }
@@ -60,7 +65,13 @@ impl Runs {
         let key = self.store.request_key()?;
         let (mut done, mut after) = (Recovered::default(), None);
         for number in 0_u64.. {
-            let page = self.expired_page(&wish, page_key(key.as_ref(), number), after, filter)?;
+            let page = match self.expired_page(&wish, page_key(key.as_ref(), number), after, filter) {
+                Err(error) if number > 0 => {
+                    done.stopped = Some(error);
+                    break;
+                }
+                page => page?,
+            };
             // Runs that cannot be claimed are passed over, so that they do not block the others.
             let Some(last) = page.last() else {
                 done.complete = true;
@@ -110,7 +121,7 @@ impl Runs {
         self.store.transact(Write::once(self.durability, key), move |tx| Ok((expired(tx)?, Vec::new())))
     }
 
-    /// Claims the runs of a page, up to a total number. Returns false if a system error ended it.
+    /// Takes up the runs of a page, until so many are claimed in all; false if an error of the whole state ended it.
     fn recover_page(
         &self,
         page: Vec<(Timestamp, RunId)>,
@@ -119,7 +130,8 @@ impl Runs {
         limit: u32,
         done: &mut Recovered,
     ) -> bool {
-        for (_, run) in page {
+        let mut page = page.into_iter().map(|(_, run)| run);
+        while let Some(run) = page.next() {
             if done.resumed.len() >= limit as usize {
                 return true;
             }
@@ -129,15 +141,28 @@ impl Runs {
                 // Another owner was faster.
                 Ok(Taken::Left) => {}
                 Err(error) => {
-                    let is_general = error.is_general();
+                    let is_of_one = self.is_of_one_run(&error);
                     done.failed.push((run, error));
-                    if is_general {
+                    if !is_of_one {
+                        done.untried.extend(page);
                         return false;
                     }
                 }
             }
         }
         true
+    }
+
+    /// Returns true if an error concerns the run that it happened with: the others may be taken up.
+    fn is_of_one_run(&self, error: &Error) -> bool {
+        match error.join() {
+            Some(JoinError::State(StateError::Engine { .. } | StateError::Conflict { .. })) => true,
+            // A server locks rows, a file is locked as a whole.
+            Some(JoinError::State(StateError::Busy { .. })) => {
+                matches!(self.store.join.state().address(), Address::Server(_))
+            }
+            _ => !error.is_general(),
+        }
     }
 
     pub(super) fn wish(&self, owner: &str, lease: Duration) -> Result<Wish> {

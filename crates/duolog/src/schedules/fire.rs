@@ -1,10 +1,12 @@
 //! Firing a schedule: starting its run.
 
+use duolog_state::owned::cron_runs;
 use duolog_types::{CronRunId, Timestamp, TriggerType};
 
 use super::model::{BaseSchedule, Due, FiringResult};
+use super::rules;
 use crate::error::{Conflict, Error, Result};
-use crate::runs::{NewRun, check_new_run};
+use crate::runs::{NewRun, Started, check_new_run};
 use crate::store::Store;
 
 /// Fires a schedule, and returns the result.
@@ -29,15 +31,27 @@ fn new_run(due: &Due, workflow: &str) -> NewRun {
     }
 }
 
-/// Starts a run of the workflow, unless a run of the same trigger is active.
+/// Starts a run of the workflow, unless one of the same trigger is active. The firing is recorded in the transaction that
+/// starts the run: no run is started by a firing that is recorded as lost.
 fn start(store: &Store, due: &Due, workflow: &str) -> FiringResult {
-    match store.runs().start(&new_run(due, workflow)) {
-        Ok(started) if started.existed => {
-            let detail = format!("run {} of an earlier time is still active", started.run.id);
-            FiringResult { workflow_run_id: Some(started.run.id.to_string()), ..FiringResult::skipped(detail) }
-        }
-        Ok(started) => FiringResult::started(started.run.id.to_string()),
+    let (clock, of) = (store.join.tx_clock(), due.clone());
+    let started = store.runs().start_and(&new_run(due, workflow), move |tx, started| {
+        let end = rules::end(&of, &result_of(started), clock.now(tx)?);
+        cron_runs::finish(tx, of.id, &end)?;
+        Ok(())
+    });
+    match started {
+        Ok(started) => result_of(&started),
         Err(error @ Error::Conflict(Conflict::WorkflowDisabled { .. })) => FiringResult::skipped(error.to_string()),
         Err(error) => FiringResult::failed(error.to_string()),
     }
+}
+
+fn result_of(started: &Started) -> FiringResult {
+    let run = started.run.id.to_string();
+    if !started.existed {
+        return FiringResult::started(run);
+    }
+    let detail = format!("run {run} of an earlier time goes on");
+    FiringResult { workflow_run_id: Some(run), ..FiringResult::skipped(detail) }
 }

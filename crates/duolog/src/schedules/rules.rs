@@ -1,10 +1,11 @@
 //! Pure decisions: the values in force, the due times and the failures.
 
 use duolog_state::owned::cron_overrides::CronOverrideRow;
+use duolog_state::owned::cron_runs::CronEnd;
 use duolog_types::limits::{CATCH_UP_MAX, REASON_BYTES_MAX, SCHEDULE_GRACE};
 use duolog_types::{CronOutcome, Timestamp};
 
-use super::model::{BaseSchedule, CatchUp, FiringStatus, InForce, Origin};
+use super::model::{BaseSchedule, CatchUp, Due, FiringResult, FiringStatus, InForce, Origin};
 use super::timetable::Timetable;
 
 /// The values of a schedule that are in force.
@@ -119,6 +120,17 @@ pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>)
         }
     }
     (failures, since)
+}
+
+/// What is kept on record of a firing that ended.
+pub(super) fn end(due: &Due, result: &FiringResult, finished_at: Timestamp) -> CronEnd {
+    CronEnd {
+        finished_at,
+        outcome: result.outcome,
+        error: result.error.clone(),
+        detail: told(result.detail.as_deref(), due.missed),
+        workflow_run_id: result.workflow_run_id.clone(),
+    }
 }
 
 /// Returns the detail to record for a firing: its own detail, and the number of times that were missed before it.

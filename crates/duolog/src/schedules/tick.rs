@@ -1,8 +1,7 @@
 //! Ticks: due times are claimed, fired and recorded.
 
 use duolog_join::{IdempotencyKey, Write};
-use duolog_state::owned::cron_runs::{self, CronEnd};
-use duolog_state::owned::{cron_overrides, cron_ticks};
+use duolog_state::owned::{cron_overrides, cron_runs, cron_ticks};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{CronOutcome, CronRunId, Durability, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -17,8 +16,8 @@ impl Schedules {
     ///
     /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first tick of a
     /// schedule fires nothing. A time is claimed right before it is fired: if the process dies inside `fire`, that time
-    /// is recorded as lost and not fired again, and later times stay due. `now` is [`crate::Store::now`] or an earlier
-    /// time.
+    /// is not fired again and is recorded as lost, and those after it stay due. [`super::fire`] records its answer in the
+    /// transaction that starts the run, and that record stands. `now` is [`crate::Store::now`], or an instant before it.
     ///
     /// Under an operation id ([`crate::Store::once`]), a retry returns the times that were fired before, fires those
     /// that were claimed and not finished, and continues up to the same time. `fire` is called again only for
@@ -202,13 +201,7 @@ impl Schedules {
 
     fn finish(&self, due: &Due, outcome: &FiringResult, key: Option<IdempotencyKey>) -> Result<()> {
         let (id, answer) = (due.id, outcome.clone());
-        let end = CronEnd {
-            finished_at: self.store.now()?,
-            outcome: outcome.outcome,
-            error: outcome.error.clone(),
-            detail: rules::told(outcome.detail.as_deref(), due.missed),
-            workflow_run_id: outcome.workflow_run_id.clone(),
-        };
+        let end = rules::end(due, outcome, self.store.now()?);
         let finished = self.store.transact(Write::once(Durability::Power, key), move |tx| {
             cron_runs::finish(tx, id, &end)?;
             Ok((answer.clone(), Vec::new()))

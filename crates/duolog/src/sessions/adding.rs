@@ -3,7 +3,7 @@
 use duolog_join::{IdempotencyKey, Write};
 use duolog_state::Tx;
 use duolog_state::owned::messages::{self, MessageRow};
-use duolog_state::owned::progressions::Fresh;
+use duolog_state::owned::progressions::{self, Fresh};
 use duolog_state::owned::{branches, message_types};
 use duolog_types::{BranchId, Durability, MessageId, OperationId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -226,6 +226,10 @@ impl Rows {
         for (row, class) in self.new.iter_mut().zip(&self.classes) {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
         }
+        if let Some(place) = self.repeated(tx, session, branch)? {
+            let end = place.head.end;
+            return Ok(Added { session: session.clone(), branch: place.branch.id, from_ord: end, end });
+        }
         let mut place = match (&self.system, self.new.first().zip(self.new.last())) {
             // The new end of the pool is known, so the session's row is written once.
             (None, Some((first, last))) if !self.has_given_ids => {
@@ -249,6 +253,27 @@ impl Rows {
             place.note(tx)?;
         }
         Ok(Added { session: session.clone(), branch: place.branch.id.clone(), from_ord, end: place.head.end })
+    }
+}
+
+impl Rows {
+    /// The place of the items, if all of them stand on the branch already, under the ids that were given: adding them
+    /// again changes nothing.
+    fn repeated(&self, tx: &mut Tx<'_>, session: &SessionId, branch: &BranchRef) -> Result<Option<Place>> {
+        if !self.has_given_ids {
+            return Ok(None);
+        }
+        let Some(place) = conversation::find(tx, session, branch)? else { return Ok(None) };
+        if self.system.is_some() && place.branch.system_msg_id.is_none() {
+            return Ok(None);
+        }
+        for row in &self.new {
+            let is_same = messages::find(tx, &row.id)?.is_some_and(|there| row.repeats(&there));
+            if !is_same || progressions::place_of(tx, &place.head, &row.id)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(place))
     }
 }
 

@@ -21,13 +21,13 @@ impl Sessions {
     pub fn set(&self, which: impl Into<SessionRef>, change: &SessionChange, durability: Durability) -> Result<Session> {
         let session = self.resolve(&which.into())?.id;
         check(change)?;
-        let (id, change, now) = (session.clone(), change.clone(), self.store.join.clock().now());
+        let (id, change, now) = (session, change.clone(), self.store.join.clock().now());
         self.store.transact(durability, move |tx| {
             let found = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none());
             let mut row = found.ok_or_else(|| Error::from(JoinError::NoSession(id.clone())))?;
             let changed = apply(&change, &mut row);
             if changed.is_empty() {
-                return Ok(((), Vec::new()));
+                return Ok((Session::from(row), Vec::new()));
             }
             if change.ended_at.is_some() && row.status == Some(SessionStatus::Running) {
                 return Err(Error::Invalid(Invalid::Value {
@@ -38,9 +38,9 @@ impl Sessions {
             check_times(row.started_at, row.ended_at)?;
             table::describe(tx, &row, now)?;
             let told = tell(tx, &id, "described", now, &changed)?;
-            Ok(((), vec![told]))
-        })?;
-        self.get(&session)
+            let described = table::find(tx, &id)?.ok_or_else(|| Error::from(JoinError::NoSession(id.clone())))?;
+            Ok((Session::from(described), vec![told]))
+        })
     }
 }
 

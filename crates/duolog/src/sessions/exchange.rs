@@ -12,7 +12,7 @@ use super::contents::Contents;
 use super::conversation::{self, BranchRef};
 use super::messages::{NewMessage, put, row_of};
 use super::model::SessionRef;
-use super::rules::bounded;
+use super::rules::{self, bounded};
 use super::target;
 use crate::error::{Error, Invalid, NotFound, Result};
 use crate::resolve::resolve;
@@ -187,8 +187,17 @@ impl Exchange {
 
     /// Returns the inbox of a recipient.
     pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
-        let recipient = self.store.join.state().read(|tx| recipient.resolve(tx))?;
-        Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
+        let channel = channel.map(str::to_owned);
+        let Recipient::Of(reference) = recipient else {
+            return Ok(Inbox { recipient: self.store.join.state().read(|tx| recipient.resolve(tx))?, channel });
+        };
+        let text = rules::reference_text(reference)?;
+        let recipient = match self.store.meant_before(&text)? {
+            Some((id, _)) => Address::Id(id),
+            None => self.store.join.state().read(|tx| recipient.resolve(tx))?,
+        };
+        self.store.mean(text, recipient.as_str());
+        Ok(Inbox { recipient, channel })
     }
 
     /// Returns the messages that a reader has not acknowledged, oldest first, after an ordinal.

@@ -22,7 +22,7 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use duolog_join::{Deleted, IdempotencyKey, Write, tell};
+use duolog_join::{Deleted, IdempotencyKey, Write, keep_operations_of_name, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
 use duolog_state::owned::{branches as branch_table, pool_segments, session_owners};
@@ -149,16 +149,6 @@ impl Sessions {
         }
     }
 
-    /// Returns the error for a missing session. If the request of this handle was carried out, the session was deleted
-    /// since.
-    fn absent(&self, session: &str) -> Error {
-        match self.store.answered_request() {
-            Ok(Some(operation)) => was_deleted_since(&operation, session),
-            Ok(None) => Error::NotFound(NotFound::Session(session.to_owned())),
-            Err(error) => error,
-        }
-    }
-
     /// Returns the error for a session whose id or name is taken.
     fn taken(&self, new: &NewSession) -> Result<Error> {
         if let Some(id) = &new.id
@@ -179,8 +169,29 @@ impl Sessions {
     /// # Errors
     ///
     /// Returns an error if there is no such session, or if several ids start with the prefix.
+    ///
+    /// Under an operation id ([`crate::Store::once`]), a retry gets the session that the reference meant at first, whatever
+    /// it is called by now.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
-        let absent = || self.absent(&reference.to_string());
+        self.resolve_checked(reference, |_| Ok(()))
+    }
+
+    /// Returns the session that a reference meant when the request of this handle was carried out, or else the one that it
+    /// means now, if that passes the check.
+    fn resolve_checked(&self, reference: &SessionRef, check: impl FnOnce(&Session) -> Result<()>) -> Result<Session> {
+        let text = rules::reference_text(reference)?;
+        if let Some((id, operation)) = self.store.meant_before(&text)? {
+            let id = SessionId::parse(&id).map_err(|_| Error::NotFound(NotFound::Session(id)))?;
+            return self.get_made(Some(&operation), &id);
+        }
+        let session = self.resolve_now(reference)?;
+        check(&session)?;
+        self.store.mean(text, session.id.as_str());
+        Ok(session)
+    }
+
+    fn resolve_now(&self, reference: &SessionRef) -> Result<Session> {
+        let absent = || Error::NotFound(NotFound::Session(reference.to_string()));
         match reference {
             SessionRef::UserAndName { user, name } => {
                 let found = self.store.join.state().read(|tx| table::find_addressed(tx, Some(user), name))?;
@@ -252,13 +263,12 @@ impl Sessions {
     /// Returns the session of a reference for a deletion: the same as [`Sessions::resolve`], but a prefix of an id is
     /// refused.
     pub fn resolve_exact(&self, reference: &SessionRef) -> Result<Session> {
-        let session = self.resolve(reference)?;
-        match reference {
-            SessionRef::Text(text) if !rules::is_called(&session, text) => {
-                Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id: session.id }))
+        self.resolve_checked(reference, |session| match reference {
+            SessionRef::Text(text) if !rules::is_called(session, text) => {
+                Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id: session.id.clone() }))
             }
-            _ => Ok(session),
-        }
+            _ => Ok(()),
+        })
     }
 
     /// Renames a session. Its file keeps its name, and the log gets a line about it.
@@ -280,6 +290,9 @@ impl Sessions {
             let old = table::find(tx, &id)?;
             if !table::rename(tx, &id, &new_name, at)? {
                 return Err(duolog_join::Error::NoSession(id.clone()).into());
+            }
+            if let Some(old) = &old {
+                keep_operations_of_name(tx, old)?;
             }
             let mut fields = Map::new();
             fields.insert("name".to_owned(), new_name.clone().into());

@@ -164,6 +164,11 @@ impl<'r> Request<'r> {
     }
 }
 
+/// The text of a reference, by which it is known when its request is repeated.
+pub(super) fn reference_text(which: &SessionRef) -> Result<String> {
+    serde_json::to_string(&parts(which)).map_err(|error| duolog_join::Error::NoJson(error).into())
+}
+
 pub(super) fn parts(which: &SessionRef) -> [Option<&str>; 2] {
     match which {
         SessionRef::Text(text) => [None, Some(text)],

@@ -133,19 +133,16 @@ impl Sessions {
 
     /// Returns the session of a target, to record events under an operation id.
     ///
-    /// A new session with a generated name is created once under the id.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if events were recorded under the id in a session that was deleted since.
+    /// A new session with a generated name is created once under the id. A retry gets the session in which events were
+    /// recorded at first, whatever it is called by now, or an error if that was deleted since.
     pub fn open_to_record(&self, target: &WriteTarget, operation: Option<&OperationId>) -> Result<Session> {
         let Some(operation) = operation else { return self.open_target(target) };
-        match target.called() {
-            Some(called) => {
-                self.store.join.check_events_not_deleted(called, operation)?;
-                self.open_target(target)
-            }
-            None => self.open_once(target, Some(&target.key("log.record", operation, &())?)),
+        let Some(called) = target.called() else {
+            return self.open_once(target, Some(&target.key("log.record", operation, &())?));
+        };
+        match self.store.join.former_session_of_events(called, operation)? {
+            Some(former) => self.get_made(Some(operation), &former),
+            None => self.open_target(target),
         }
     }
 
@@ -163,15 +160,14 @@ impl Sessions {
     /// Appends a batch to the log of the target session. The session is created if it does not exist.
     ///
     /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
-    /// appends nothing and returns the same session, or an error if it was deleted since.
+    /// appends nothing and returns the session that the lines went to, whatever it is called by now, or an error if that
+    /// was deleted since.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
-        if let (Some(operation), Some(called)) = (&options.operation, target.called()) {
-            let how = Append { durability: options.durability, if_position: options.if_position };
-            self.store.join.check_append_not_deleted(called, operation, batch, &how)?;
-        }
         let mut left = TRIES_MAX;
         loop {
-            if let Some(session) = self.find_target(target)? {
+            // In this order: a session that loses its name in between is found by one of them.
+            let found = self.find_target(target)?;
+            if let Some(session) = self.former_target(target, batch, options)?.or(found) {
                 match self.store.log(&session.id).append_with(batch, options) {
                     // Another process created it, failed to append to it, and deleted it again.
                     Err(error) if error.is_gone() && left > 0 => left -= 1,
@@ -193,6 +189,14 @@ impl Sessions {
             }
             return Ok((session, appended?));
         }
+    }
+
+    /// The session that this append went to before, if the target does not name that session any more.
+    fn former_target(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<Option<Session>> {
+        let Some((operation, called)) = options.operation.as_ref().zip(target.called()) else { return Ok(None) };
+        let how = Append { durability: options.durability, if_position: options.if_position };
+        let former = self.store.join.former_session_of_append(called, operation, batch, &how)?;
+        former.map(|id| self.get_made(Some(operation), &id)).transpose()
     }
 }
 

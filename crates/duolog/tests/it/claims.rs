@@ -21,6 +21,7 @@ on_both_engines!(
     a_pause_ends_the_claim,
     every_end_is_told,
     a_recovery_returns_what_was_done_with_the_error,
+    an_error_of_the_whole_state_ends_a_recovery,
     a_recovery_goes_on_until_nothing_is_left,
     a_run_that_ends_closes_everything_in_flight,
     an_answer_carries_the_hash_of_what_was_shown,
@@ -147,13 +148,18 @@ fn every_end_is_told(place: &Place) {
     );
 }
 
-/// Makes every change of one run fail in the database.
+/// Makes every change of one run fail in the database, with an error that concerns nothing else.
 fn spoil(place: &Place, run: &RunId) {
+    spoil_as(place, run, "raise_exception");
+}
+
+/// The same, with an error that a server says in a word.
+fn spoil_as(place: &Place, run: &RunId, error: &str) {
     let when = format!("OLD.id = '{run}'");
     if let Some(database) = place.database() {
         let sql = format!(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-             RAISE EXCEPTION 'spoilt' USING ERRCODE = 'check_violation'; END $$; \
+             RAISE EXCEPTION 'spoilt' USING ERRCODE = '{error}'; END $$; \
              CREATE TRIGGER spoilt BEFORE UPDATE ON workflow_runs FOR EACH ROW WHEN ({when}) \
              EXECUTE FUNCTION refuse();"
         );
@@ -183,6 +189,34 @@ fn a_recovery_returns_what_was_done_with_the_error(place: &Place) {
         store.runs().open(&claim.run.id).under(claim.fence).enter_phase("on").expect("the fences are valid");
     }
     assert_eq!(store.runs().summary(&ids[1]).expect("there").restart_count, 0, "it is not counted");
+}
+
+/// A server whose disk is full; a file that another program keeps locked.
+fn an_error_of_the_whole_state_ends_a_recovery(place: &Place) {
+    let timed = Timed::of(place);
+    let store = timed.open();
+    let mut ids: Vec<RunId> = (0..3).map(|number| claimed(&store, &number.to_string(), "dead").0).collect();
+    timed.pass(61);
+    let lock = if place.database().is_some() {
+        spoil_as(place, &ids[1], "disk_full");
+        None
+    } else {
+        let state = rusqlite::Connection::open(place.home().join("state.db")).expect("opened");
+        state.execute_batch("BEGIN IMMEDIATE").expect("locked");
+        Some(state)
+    };
+    let recovered = store.runs().recover("w").expect("what was done is returned");
+    let failed: Vec<_> = recovered.failed.iter().map(|(run, error)| (run.clone(), error.kind())).collect();
+    let resumed: Vec<_> = recovered.resumed.iter().map(|claim| claim.run.id.clone()).collect();
+    assert!(!recovered.complete && recovered.stopped.is_none());
+    ids.reverse();
+    if lock.is_some() {
+        assert_eq!((failed, resumed), (vec![(ids[0].clone(), ErrorKind::Busy)], vec![]));
+        assert_eq!(recovered.untried, ids[1..]);
+    } else {
+        assert_eq!((failed, resumed), (vec![(ids[1].clone(), ErrorKind::Full)], vec![ids[0].clone()]));
+        assert_eq!(recovered.untried, ids[2..]);
+    }
 }
 
 /// More runs than a page, and the newest of them, which come first, can never be claimed.

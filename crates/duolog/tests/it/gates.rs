@@ -121,7 +121,7 @@ fn a_reply_loop_keeps_questions_and_answers_by_pointer(place: &Place) {
     assert_eq!((&state["iteration"], state["lastOutputExecutionId"].as_str()), (&3.into(), Some(asked[2].1.as_str())));
     let filter = ApprovalFilter { run: Some(id.clone()), status: None };
     let history = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
-    for (number, (gate, (approval, execution))) in history.iter().zip(&asked).enumerate() {
+    for (number, (gate, (approval, execution))) in history.iter().rev().zip(&asked).enumerate() {
         assert_eq!((&gate.id, gate.output_execution_id.as_ref()), (approval, Some(execution)));
         let question = store.runs().executions().output(execution).expect("read").expect("kept").text;
         assert_eq!(question, format!("question {}?", number + 1));

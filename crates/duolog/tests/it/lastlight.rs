@@ -199,7 +199,8 @@ fn a_run_is_imported_with_all_of_its_parts(place: &Place) {
     );
     // Gates: an answer after which the run continued is acknowledged; a pending gate has its loop.
     let filter = ApprovalFilter { status: None, run: Some(run("paused")) };
-    let gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
+    let mut gates = store.approvals().list(&filter, &RunPage::default()).expect("listed").approvals;
+    gates.reverse();
     assert_eq!(gates[0].status, ApprovalStatus::Answered);
     assert!(gates[0].consumed_at.is_some() && gates[1].consumed_at.is_none());
     let asks = (

@@ -18,6 +18,7 @@ use super::runs::{Timed, start};
 
 on_both_engines!(
     a_pending_gate_is_found_behind_many_answered_ones,
+    all_gates_of_a_run_are_listed_once_and_the_pending_one_first,
     runs_that_change_are_listed_once_in_the_order_of_starts,
     sessions_that_change_are_listed_once_in_the_order_they_were_made,
     chats_that_change_are_listed_once_in_the_order_they_were_created,
@@ -49,6 +50,42 @@ fn a_pending_gate_is_found_behind_many_answered_ones(place: &Place) {
     let first = store.approvals().list(&answered, &RunPage::new(3, None)).expect("listed");
     let rest = store.approvals().list(&answered, &RunPage::new(3, first.next)).expect("listed");
     assert_eq!((first.approvals.len(), rest.approvals.len(), rest.next), (3, 2, None), "the first page is full");
+}
+
+fn all_gates_of_a_run_are_listed_once_and_the_pending_one_first(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let id = start(&store, "build", "t").run.id;
+    let gate = |name: &str| {
+        timed.pass(1);
+        let gate = NewGate::new(ApprovalKind::Approve, name, "look");
+        store.runs().open(&id).pause_at(&gate).expect("paused").approval.id
+    };
+    let mut gates = Vec::new();
+    for number in 0..4 {
+        gates.push(gate(&number.to_string()));
+        store.approvals().approve(&gates[number], &Answer::default()).expect("approved");
+    }
+    gates.push(gate("last"));
+    gates.reverse();
+    let filter = ApprovalFilter { run: Some(id.clone()), status: None };
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let list = store.approvals().list(&filter, &RunPage::new(1, after)).expect("listed");
+        seen.extend(list.approvals.into_iter().map(|gate| gate.id));
+        if seen.len() == 1 {
+            // Answered between two pages, it keeps its place, and a newer one is before it.
+            store.approvals().approve(&gates[0], &Answer::default()).expect("approved");
+            gate("newer");
+        }
+        after = list.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, gates);
+    let first = store.approvals().list(&filter, &RunPage::new(1, None)).expect("listed").approvals;
+    assert_eq!(first[0].status, ApprovalStatus::Pending);
 }
 
 /// Reads a list in pages of two, and calls `each` between two pages.

@@ -76,6 +76,9 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
             })
         }));
         assert!(died.is_err());
+        let row = store.schedules().runs(Some(&name), None, 1).expect("listed").runs.remove(0);
+        // A run that was started is on record with it.
+        assert_eq!((row.finished_at.is_some(), row.workflow_run_id.is_some()), (is_started, is_started));
         for _ in 0..2 {
             let ticked = once().tick(at("2026-01-01T12:30:00Z"), fire).expect("ticks");
             let fired: Vec<_> = ticked.fired.iter().map(|one| (one.outcome.outcome, one.due.due_at)).collect();

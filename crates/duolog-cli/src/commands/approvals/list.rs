@@ -26,7 +26,7 @@ JSON:
 
 /// List gates
 ///
-/// The order is newest first; with --run it is the order in which the run opened them.
+/// The order is newest first. With --run and --all the pending gate comes first: a run waits only at its newest gate.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {

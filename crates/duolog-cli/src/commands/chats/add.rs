@@ -10,7 +10,7 @@ use duolog::{ChatRole, limits};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
@@ -56,6 +56,8 @@ pub struct Add {
     #[arg(long, value_name = "ID")]
     platform_message_id: Option<String>,
     /// Session of the agent in this chat: an id, a thread name or a unique prefix of an id
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     agent_session: Option<String>,
     /// Text of the message
@@ -84,7 +86,7 @@ impl Add {
             role: self.role,
             content,
             platform_message_id: self.platform_message_id,
-            agent_session_id: self.agent_session.map(|text| named(&store, &text)).transpose()?,
+            agent_session_id: self.agent_session.map(|text| of_agent(context, &store, &text)).transpose()?,
         };
         let chats = store.chats();
         let added = match (self.chat, self.platform, self.channel, self.user) {

@@ -7,6 +7,7 @@ use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{CommandResult, Ended, Failure};
+use crate::figures;
 
 const AFTER: &str = "\
 Examples:
@@ -15,9 +16,11 @@ Examples:
 
 JSON:
   {\"claims\": [{… as runs claim …}], \"failed_runs\": [{… as runs list …}],
-   \"errors\": [{\"workflow_run_id\", \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false}
+   \"errors\": [{\"workflow_run_id\", \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false,
+   \"untried_runs\": [id]}
   claims: the runs to resume; failed_runs: runs that were taken over too often
-  complete is false if an error stopped the command before all runs were tried";
+  complete is false if an error stopped the command before all runs were tried; untried_runs are
+  the runs that were found and not tried";
 
 /// Claim the runs of dead owners and print their fences
 ///
@@ -26,7 +29,8 @@ JSON:
 /// time.
 ///
 /// An error of one run does not stop the others: the claims are printed, the error is reported, and the exit code is
-/// that of the first error.
+/// that of the first error. An error of the whole state, such as a server that cannot be reached, stops the command: the
+/// claims are printed, and the runs that were not tried are reported.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Recover {
@@ -56,6 +60,7 @@ impl Recover {
             failed_runs: done.given_up.iter().map(wire::RunSummary::from).collect(),
             errors: failed.iter().map(error).collect(),
             complete: done.complete,
+            untried_runs: done.untried.iter().map(ToString::to_string).collect(),
         };
         context.out.answer(&shape, |text| {
             for claim in &done.resumed {
@@ -70,13 +75,21 @@ impl Recover {
             context.out.note("no run to recover");
         }
         if !done.complete {
-            context.out.warn("incomplete: the remaining runs were not tried; run the command again");
+            let untried = match done.untried.len() as u64 {
+                0 => "the remaining runs were not tried".to_owned(),
+                1 => "1 run that was found was not tried".to_owned(),
+                many => format!("{} runs that were found were not tried", figures::count(many)),
+            };
+            context.out.alert(format_args!("incomplete: {untried}; run the command again"));
         }
         for (run, failure) in &failed {
             let message = format!("cannot recover run {run}: {}", failure.message());
             context.out.fault(&Failure::Given { message, hint: None });
         }
         context.close(store);
+        if let Some(error) = done.stopped {
+            return Err(error.into());
+        }
         Ok(failed.first().map_or(Ended::Done, |(_, failure)| Ended::Partly(failure.kind())))
     }
 }

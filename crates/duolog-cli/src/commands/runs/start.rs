@@ -2,12 +2,12 @@
 
 use clap::Args;
 use duolog::runs::{Admission, NewRun};
+use duolog::sessions::SessionRef;
 use duolog::{RunId, RunStatus, TriggerType};
 use duolog_wire as wire;
 
 use super::{Context, actor, in_argument, text_or_stdin};
 use crate::args;
-use crate::commands::sessions::named;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -88,7 +88,10 @@ impl Start {
             issue_number: self.issue,
             triggered_by: actor(self.by),
             context: given,
-            session_id: self.session.map(|text| named(&store, &text)).transpose()?,
+            session_id: match self.session {
+                Some(text) => Some(store.sessions().resolve(&SessionRef::Text(text))?.id),
+                None => None,
+            },
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
             claimed_by: self.claim.clone(),

@@ -116,12 +116,17 @@ pub(super) fn actor(named: Option<String>) -> Option<String> {
     named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
 }
 
-/// Resolves a session by its id, its thread name or a unique prefix of its id. Returns a valid id unchanged if the
-/// session does not exist: a runtime may report a session before it creates it.
-pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
+/// Resolves the session of an agent by its id, its thread name or a unique prefix of its id. Returns a valid id
+/// unchanged, with a note, if the session does not exist: the id may be that of the agent's program, whose log is
+/// recorded later or elsewhere.
+pub(super) fn of_agent(context: &Context<'_>, store: &Store, text: &str) -> Result<SessionId, Failure> {
     match store.sessions().resolve(&SessionRef::Text(text.to_owned())) {
         Ok(session) => Ok(session.id),
-        Err(error @ Error::NotFound(NotFound::Session(_))) => SessionId::parse(text).map_err(|_| error.into()),
+        Err(error @ Error::NotFound(NotFound::Session(_))) => {
+            let id = SessionId::parse(text).map_err(|_| Failure::from(error))?;
+            context.out.note(format_args!("no session {id} exists here; the id is stored as given"));
+            Ok(id)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -56,17 +56,22 @@ fn finished_appends_outlive_their_session(place: &Place) {
         let (done, begun) = (append("o/1", 0, 10), OperationRow { place: None, lines_done: 1, ..append("p/1", 0, 1) });
         operations::insert(tx, &done)?;
         operations::insert(tx, &begun)?;
-        operations::retire(tx, &id("s"), "deleted/x")?;
-        operations::retire(tx, &id("s"), "deleted/x")?;
+        operations::retire(tx, &id("s"), "name/x", "\"other\"")?;
+        operations::retire(tx, &id("s"), "name/x", "\"s\"")?;
         remove_session(tx, &id("s"))?;
-        assert_eq!(operations::find(tx, "log/s", &done.operation_id)?, None);
-        let kept = operations::find(tx, "deleted/x", &done.operation_id)?.expect("kept");
-        assert_eq!((kept.request_hash, kept.session_id, kept.place), (done.request_hash, None, None));
-        assert_eq!(operations::find(tx, "deleted/x", &begun.operation_id)?, None, "it was not done");
+        for row in [&done, &begun] {
+            assert_eq!(operations::find(tx, "log/s", &row.operation_id)?, None);
+            let kept = operations::find(tx, "name/x", &row.operation_id)?.expect("kept");
+            assert_eq!((kept.request_hash, kept.session_id, kept.place), (row.request_hash, None, None));
+            assert_eq!(kept.answer.as_deref(), Some("\"s\""), "the last holds");
+        }
         let below = |tx: &mut Tx<'_>, operation: &str| {
-            operations::any_below(tx, "deleted/x", &OperationId::parse(operation).expect("an id"))
+            let operation = OperationId::parse(operation).expect("an id");
+            Ok::<_, duolog_state::Error>(operations::first_below(tx, "name/x", &operation)?.map(|row| row.operation_id))
         };
-        assert!(below(tx, "o")? && !below(tx, "o/1")? && !below(tx, "p")? && !below(tx, "a")?);
+        assert_eq!(below(tx, "o")?, Some(done.operation_id));
+        assert_eq!(below(tx, "p")?, Some(begun.operation_id));
+        assert_eq!((below(tx, "o/1")?, below(tx, "a")?), (None, None));
         Ok(())
     });
 }

@@ -14,8 +14,19 @@ pub(super) enum Contract {
     /// again at its end, by numbers that a server does not reuse. If it is killed after the epoch was raised and before
     /// the new file has its name, the retry raises the epoch again.
     Noted,
-    /// One scheduled time after the other: each gets a row before it fires. A kill in between loses that time.
+    /// One time after the other, by their instants: each has a row before it is fired. A kill in between leaves the row
+    /// alone, without a run, and the time is lost.
     Claimed(&'static [&'static str]),
+}
+
+impl Contract {
+    /// The texts that tell the units of a command apart; every line has the empty one.
+    pub(super) const fn units(self) -> &'static [&'static str] {
+        match self {
+            Self::Atomic | Self::Noted => &[""],
+            Self::Each(units) | Self::Lines(units) | Self::Claimed(units) => units,
+        }
+    }
 }
 
 /// One command.
@@ -196,7 +207,7 @@ pub(super) const CASES: &[Case] = &[
     case("workflows disable build"),
     case("workflows clear other"),
     Case {
-        contract: Contract::Claimed(&["2026-03-29T02:30:00", "2026-03-30T02:30:00"]),
+        contract: Contract::Claimed(&["2026-03-29T02:30:00.000000Z", "2026-03-30T02:30:00.000000Z"]),
         ..case("schedules tick --until 2026-03-30T12:00:00Z")
     },
     case("schedules set nightly --cron @daily"),

@@ -193,8 +193,12 @@ pub struct Recovered {
     pub given_up: Vec<RunSummary>,
     /// Runs that could not be claimed, with the error.
     pub failed: Vec<(RunId, Error)>,
-    /// True if every run with an expired lease was tried; false if a system error ended the call before.
+    /// True if every run whose lease ended was tried; false if an error of the whole state ended the call before.
     pub complete: bool,
+    /// Runs that were found and not tried, because an error ended the call. There may be more.
+    pub untried: Vec<RunId>,
+    /// The error that ended the call when further runs were looked up; `None` if it ended otherwise.
+    pub stopped: Option<Error>,
 }
 
 /// The result of [`crate::runs::Runs::admit`].

@@ -7,7 +7,7 @@ use duolog_wire::ExecutionAnswer;
 
 use super::super::{Context, actor};
 use crate::args;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -34,7 +34,9 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session id, thread name or a unique prefix of an id, if known
+    /// Session of the agent, if known: an id, a thread name or a unique prefix of an id
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Repository of the execution
@@ -59,7 +61,7 @@ impl Begin {
             trigger_type: self.trigger_type,
             trigger_id: self.trigger,
             skill: self.skill,
-            session_id: self.session.map(|text| named(&store, &text)).transpose()?,
+            session_id: self.session.map(|text| of_agent(context, &store, &text)).transpose()?,
             owner: None,
             repo: self.repo,
             issue_number: self.issue,

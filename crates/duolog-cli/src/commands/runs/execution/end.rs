@@ -6,7 +6,7 @@ use duolog_wire::ExecutionAnswer;
 use super::super::Context;
 use super::super::used::{Used, with_duration};
 use super::alone;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ impl End {
         let session = self.used.session.clone();
         let mut ending = self.used.ending(context, None)?;
         let store = context.open_to_write()?;
-        ending.session_id = session.map(|text| named(&store, &text)).transpose()?;
+        ending.session_id = session.map(|text| of_agent(context, &store, &text)).transpose()?;
         let execution = alone(&store, &self.execution)?;
         let ended = store.runs().executions().finish(&execution.id, with_duration(ending, &execution), None)?;
         context.out.confirm(&ExecutionAnswer::from(&ended), |text| {

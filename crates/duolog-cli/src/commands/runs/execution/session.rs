@@ -5,7 +5,7 @@ use duolog_wire::ExecutionAnswer;
 
 use super::super::Context;
 use super::alone;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -22,7 +22,9 @@ pub struct Session {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// Session id, thread name or a unique prefix of an id
+    /// Session of the agent: an id, a thread name or a unique prefix of an id
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(value_name = "SESSION")]
     session: String,
 }
@@ -30,7 +32,7 @@ pub struct Session {
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
-        let (execution, session) = (alone(&store, &self.execution)?.id, named(&store, &self.session)?);
+        let (execution, session) = (alone(&store, &self.execution)?.id, of_agent(context, &store, &self.session)?);
         let execution = store.runs().executions().set_session(&execution, &session, None)?;
         context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
             text.line(format_args!("execution {} has session {}", execution.id, session));

@@ -6,7 +6,7 @@ use duolog_wire::PhaseStatus;
 
 use super::super::Owned;
 use super::{Context, not_to_be_run};
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -32,7 +32,9 @@ pub struct Begin {
     /// Phase name: 1 to 128 of A-Z a-z 0-9 _ . -
     #[arg(value_name = "PHASE")]
     phase: String,
-    /// Session id, thread name or a unique prefix of an id, if known
+    /// Session of the agent, if known: an id, a thread name or a unique prefix of an id
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
@@ -41,7 +43,7 @@ impl Begin {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
-        let session = self.session.map(|text| named(&store, &text)).transpose()?;
+        let session = self.session.map(|text| of_agent(context, &store, &text)).transpose()?;
         let begun = run.begin(&self.phase, session.as_ref())?;
         let status = PhaseStatus::begun(run.id(), &self.phase, &begun);
         context.out.answer(&status, |text| {

@@ -6,7 +6,7 @@ use duolog_wire::ExecutionAnswer;
 use super::super::Owned;
 use super::super::used::{Used, with_duration};
 use super::Context;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -49,7 +49,7 @@ impl End {
         let mut ending = self.used.ending(context, self.summary)?;
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
-        ending.session_id = session.map(|text| named(&store, &text)).transpose()?;
+        ending.session_id = session.map(|text| of_agent(context, &store, &text)).transpose()?;
         let executions = store.runs().executions();
         let execution = executions.get(&executions.resolve(&self.execution)?)?;
         let ended = run.end(&execution.id, with_duration(ending, &execution))?;

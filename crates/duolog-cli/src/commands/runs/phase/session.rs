@@ -5,7 +5,7 @@ use duolog_wire::ExecutionAnswer;
 
 use super::super::{Changed, UnderClaim};
 use super::Context;
-use crate::commands::sessions::named;
+use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
@@ -28,7 +28,9 @@ pub struct SetSession {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// Session id, thread name or a unique prefix of an id
+    /// Session of the agent: an id, a thread name or a unique prefix of an id
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(value_name = "SESSION")]
     session: String,
 }
@@ -37,7 +39,7 @@ impl SetSession {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let execution = store.runs().executions().resolve(&self.execution)?;
-        let session = named(&store, &self.session)?;
+        let session = of_agent(context, &store, &self.session)?;
         let execution = self.claim.on(self.which.open(&store)?)?.set_session(&execution, &session)?;
         context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
             text.line(format_args!("execution {} has session {}", execution.id, session));
