@@ -39,7 +39,7 @@ struct Heading {
 
 impl Digest {
     /// Which way of digesting this is. What an older one made is made anew from the log.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// Takes the next line, newline left out; what is not UTF-8 is replaced.
     pub fn line(&mut self, line: &[u8]) {
@@ -56,7 +56,9 @@ impl Digest {
     /// The keys of the responses that wait to be settled. One may stand there twice.
     pub fn keys(&self) -> impl Iterator<Item = u64> {
         let mut lineage = self.usage.lineage().clone();
-        self.unsettled.iter().filter_map(move |fact| lineage.claim(fact)).map(|claim| claim.key)
+        let is_ending = self.unsettled.iter().any(|fact| matches!(fact, UsageFact::Ending { .. }));
+        let raised = self.usage.turn().filter(move |_| is_ending);
+        self.unsettled.iter().filter_map(move |fact| lineage.claim(fact)).map(|claim| claim.key).chain(raised)
     }
 
     /// Counts what waits, but for the responses that another log counts. To be done before anything is asked about usage.

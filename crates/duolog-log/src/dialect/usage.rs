@@ -10,11 +10,13 @@
 //!   that fell back began anew. A fork first replays its parent's totals; they are counted once, by the session that told
 //!   them first if its log is there. A first total that is more than its response counts as that response alone.
 //! - **Codex exec**: `turn.completed` tells the totals of the thread. They count by how far they moved since the last turn of
-//!   that thread; another thread begins from nothing.
+//!   that thread; another thread begins from nothing. Of several logs of a thread, the one with the largest total counts
+//!   all of it: the first total of a thread that was resumed holds what the logs before told.
 //! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
 //! - **Claude stream**: as the envelope, by model (`modelUsage`). Messages of a stream know only a part of their output, so
 //!   the result holds. The totals of a process that answers several prompts run up; what counts is how far they moved.
-//!   Partial messages (`stream_event`) are never counted.
+//!   Partial messages (`stream_event`) are never counted. A result is known by the agent's session and its own id. Of
+//!   several logs that have it, the one with the most lines of the stream counts it, and with it the messages of its turn.
 //!
 //! The fold remembers a bounded number of responses ([`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that a later line can still correct,
 //! [`USAGE_SEEN_MAX`](duolog_types::limits::USAGE_SEEN_MAX) more that it only knows to have counted), so that it can be kept as a few kilobytes and go on from

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use duolog_types::limits::{USAGE_MODELS_MAX, USAGE_OPEN_MAX, USAGE_RECENT_MAX, USAGE_SEEN_MAX};
+use duolog_types::limits::{
+    USAGE_MODELS_MAX, USAGE_OPEN_MAX, USAGE_RECENT_MAX, USAGE_SEEN_MAX, USAGE_THREADS_MAX, USAGE_TURN_MAX,
+};
 use duolog_types::{Charge, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -59,11 +61,36 @@ const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 /// The characters of an instant; one of another length is in no year that a row can hold.
 const INSTANT_CHARS: usize = 27;
 
+/// What the end of a turn may correct.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Open {
+    /// The session of the agent that the lines name.
+    stream: Option<u64>,
+    cell: Cell,
+    counted: Counted,
+}
+
+/// The end of a turn.
+struct TurnEnd {
+    ending: Ending,
+    is_stream: bool,
+    stream: Option<u64>,
+    at: Option<i64>,
+}
+
+/// A response of the open turn of a stream, counted here or in another log.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Told {
+    stream: u64,
+    key: u64,
+}
+
 /// A response that a later line may still correct.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Recent {
     key: u64,
     message: u64,
+    stream: Option<u64>,
     cell: Cell,
     at: Option<i64>,
     sidechain: bool,
@@ -76,7 +103,9 @@ pub struct UsageFold {
     /// All that was counted.
     totals: PerModel,
     /// Of it, what the end of the turn may correct, oldest first.
-    open: Vec<(Cell, Counted)>,
+    open: Vec<Open>,
+    /// The responses that the result of their stream will stand for, oldest first.
+    turn: VecDeque<Told>,
     /// What moved since the fold was made or read back.
     #[serde(skip)]
     moved: BTreeMap<Cell, Moved>,
@@ -97,6 +126,8 @@ pub struct UsageFold {
     /// The thread of `codex exec` that the totals are of.
     #[serde(default)]
     thread: Option<u64>,
+    /// The totals of the threads before it, the last one last.
+    threads: VecDeque<(u64, Tokens)>,
     /// What the last result of a stream said in all.
     #[serde(default)]
     stream: Option<StreamTotal>,
@@ -104,7 +135,7 @@ pub struct UsageFold {
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 6;
+const FORM: u8 = 7;
 
 impl UsageFold {
     /// Takes the next line of a log that shares no response with another.
@@ -115,30 +146,81 @@ impl UsageFold {
     }
 
     /// Takes what a line says. `is_elsewhere` tells of a claim whether another log counts the response.
-    pub fn fact(&mut self, fact: UsageFact, is_elsewhere: impl FnOnce(Claim) -> bool) {
+    pub fn fact(&mut self, fact: UsageFact, mut is_elsewhere: impl FnMut(Claim) -> bool) {
         let claim = self.lineage.claim(&fact);
         // What was claimed a few lines ago stays here: the commit of that claim decides whether it holds.
         let is_claimed = claim.is_some_and(|claim| self.claimed.contains_key(&claim.key));
-        let is_elsewhere = |claim| !is_claimed && is_elsewhere(claim);
+        let is_shared = claim.is_some_and(|claim| !is_claimed && is_elsewhere(claim));
         match fact {
-            UsageFact::Response(response) => self.response(response, claim, is_elsewhere),
-            UsageFact::Ending { tokens, cost, models, is_stream, at } => {
-                self.ending(Ending { tokens, cost, models }, is_stream, at.map(Timestamp::as_micros));
+            UsageFact::Response(response) => self.response(response, claim, is_shared),
+            UsageFact::Ending { tokens, cost, models, is_stream, stream, at, .. } => {
+                if claim.is_some_and(|claim| self.seen.contains(&claim.key)) {
+                    self.repeated += 1;
+                    self.turn.retain(|told| Some(told.stream) != stream);
+                    return;
+                }
+                self.claim_turn(stream, claim.filter(|_| !is_shared), is_elsewhere);
+                if let Some(claim) = claim {
+                    self.forget(claim.key);
+                }
+                let ending = Ending { tokens, cost, models };
+                self.ending(TurnEnd { ending, is_stream, stream, at: at.map(Timestamp::as_micros) }, is_shared);
             }
-            UsageFact::Running { total, last, model, at } => {
+            UsageFact::Running { total, last, model, at, .. } => {
                 self.last_model = model.or_else(|| self.last_model.take());
-                self.running(total, last, at.map(Timestamp::as_micros), claim, is_elsewhere);
+                self.running(total, last, at.map(Timestamp::as_micros), claim, is_shared);
             }
             UsageFact::Model(model) => self.last_model = Some(model),
+            UsageFact::Started { stream, model } => {
+                // A process that was stopped told no result: what its responses said holds.
+                self.open.retain(|open| open.stream.is_none() || open.stream != stream);
+                self.turn.retain(|told| Some(told.stream) != stream);
+                self.last_model = model.or_else(|| self.last_model.take());
+            }
             UsageFact::Thread { id, model } => {
-                let id = Some(short_hash(id.as_bytes()));
-                if self.thread != id {
-                    (self.thread, self.running) = (id, None);
-                }
+                self.go_on_with(short_hash(id.as_bytes()));
                 self.last_model = model.or_else(|| self.last_model.take());
             }
             UsageFact::Began { .. } => {}
         }
+    }
+
+    /// Goes on with the totals of a thread of `codex exec`.
+    fn go_on_with(&mut self, id: u64) {
+        if self.thread == Some(id) {
+            return;
+        }
+        let before = self.threads.iter().position(|(thread, _)| *thread == id);
+        let total = before.and_then(|place| self.threads.remove(place)).map(|(_, total)| total);
+        if let Some((thread, total)) = self.thread.zip(self.running) {
+            if self.threads.len() == USAGE_THREADS_MAX {
+                self.threads.pop_front();
+            }
+            self.threads.push_back((thread, total));
+        }
+        (self.thread, self.running) = (Some(id), total);
+    }
+
+    /// Claims a result, and with it the responses of its turn: the log that counts the result counts them.
+    fn claim_turn(&mut self, stream: Option<u64>, result: Option<Claim>, mut is_elsewhere: impl FnMut(Claim) -> bool) {
+        let turn = std::mem::take(&mut self.turn);
+        for told in turn {
+            if Some(told.stream) != stream {
+                self.turn.push_back(told);
+            } else if let Some(Claim { weight, .. }) = result
+                && !is_elsewhere(Claim { key: told.key, weight })
+            {
+                self.claim(Claim { key: told.key, weight });
+            }
+        }
+        if let Some(claim) = result {
+            self.claim(claim);
+        }
+    }
+
+    /// The responses whose claims the result of their stream will raise.
+    pub(in crate::dialect) fn turn(&self) -> impl Iterator<Item = u64> {
+        self.turn.iter().map(|told| told.key)
     }
 
     fn claim(&mut self, claim: Claim) {
@@ -146,7 +228,7 @@ impl UsageFold {
         *weight = claim.weight.max(*weight);
     }
 
-    fn response(&mut self, response: Response, claim: Option<Claim>, is_elsewhere: impl FnOnce(Claim) -> bool) {
+    fn response(&mut self, response: Response, claim: Option<Claim>, is_shared: bool) {
         let model = response.model.unwrap_or_default();
         if !model.is_empty() {
             self.last_model = Some(model.clone());
@@ -154,17 +236,24 @@ impl UsageFold {
         let at = response.at.map(Timestamp::as_micros);
         let cell = self.cell(at, model);
         let counted = Counted::one(response.tokens, response.cost);
+        let stream = response.stream;
         let (Some(id), Some(claim)) = (&response.response_id, claim) else {
-            self.add(&cell, &counted);
+            self.add(stream, &cell, &counted);
             return;
         };
-        if is_elsewhere(claim) {
+        let key = claim.key;
+        if let Some(stream) = stream.filter(|_| self.turn.iter().all(|told| told.key != key)) {
+            if self.turn.len() == USAGE_TURN_MAX {
+                self.turn.pop_front();
+            }
+            self.turn.push_back(Told { stream, key });
+        }
+        if is_shared {
             self.shared += 1;
             return;
         }
-        let key = claim.key;
         let message = short_hash(id.as_bytes());
-        let new = Recent { key, message, cell, at, sidechain: response.sidechain, counted };
+        let new = Recent { key, message, stream, cell, at, sidechain: response.sidechain, counted };
         let replayed =
             |old: &Recent| old.message == message && old.at == at && at.is_some() && (old.sidechain || new.sidechain);
         let found = self.recent.iter().position(|old| old.key == key);
@@ -177,7 +266,7 @@ impl UsageFold {
             }
             None if self.seen.contains(&key) => self.repeated += 1,
             None => {
-                self.add(&new.cell, &new.counted);
+                self.add(new.stream, &new.cell, &new.counted);
                 self.claim(claim);
                 self.remember(new);
             }
@@ -193,9 +282,9 @@ impl UsageFold {
             old.sidechain
         };
         let other_key = if better {
-            let (old, counted) = (old.cell.clone(), old.counted);
-            self.remove(&old, &counted);
-            self.add(&new.cell, &new.counted);
+            let old = old.clone();
+            self.remove(old.stream, &old.cell, &old.counted);
+            self.add(new.stream, &new.cell, &new.counted);
             std::mem::replace(&mut self.recent[place], new).key
         } else {
             new.key
@@ -224,76 +313,83 @@ impl UsageFold {
     }
 
     /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
-    /// nothing, or the same in all.
-    fn ending(&mut self, ending: Ending, is_stream: bool, at: Option<i64>) {
+    /// nothing, or the same in all. Where another log counts the end, it counts the whole turn.
+    fn ending(&mut self, mut end: TurnEnd, is_shared: bool) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
-        let open = std::mem::take(&mut self.open);
-        let told = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
+        // What does not name its session is of whichever turn ends.
+        let is_of_turn = |open: &Open| end.stream.is_none() || open.stream.is_none() || open.stream == end.stream;
+        let (open, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_of_turn);
+        let told = open.iter().fold(Tokens::default(), |sum, open| sum.plus(&open.counted.tokens));
         let last_model = self.last_model.clone().unwrap_or_default();
-        let ending = if is_stream {
-            let total = StreamTotal::of(ending, &last_model);
-            let turn = total.since(self.stream.as_ref(), &told);
+        if end.is_stream {
+            let total = StreamTotal::of(end.ending, end.stream, &last_model);
+            end.ending = total.since(self.stream.as_ref(), &told);
             self.stream = Some(total);
-            turn
+        }
+        let turn = if is_shared {
+            self.shared += 1;
+            Vec::new()
         } else {
-            ending
+            self.corrected(&end, &open, &told, &last_model)
         };
+        if turn != open {
+            for Open { stream, cell, counted } in &open {
+                self.remove(*stream, cell, counted);
+            }
+            for Open { stream, cell, counted } in &turn {
+                self.add(*stream, cell, counted);
+            }
+        }
+        self.open = others;
+    }
+
+    /// What a turn took, by its end and by what its responses told.
+    fn corrected(&mut self, end: &TurnEnd, open: &[Open], told: &Tokens, last_model: &str) -> Vec<Open> {
+        let TurnEnd { ending, is_stream, stream, at } = end;
         let tokens = ending.tokens();
-        let mut turn = open.clone();
+        let mut turn = open.to_vec();
         // What a stream without counts by model says leaves subagents out; their messages tell more.
-        let is_part = is_stream && ending.models.len() < 2 && tokens.context() < told.context();
+        let is_part = *is_stream && ending.models.len() < 2 && tokens.context() < told.context();
         if tokens != Tokens::default()
             && !is_part
             && (tokens.total(), tokens.context()) != (told.total(), told.context())
         {
-            turn = self.by_model(&ending, &open, at, &last_model);
+            turn = self.by_model(end, open, last_model);
         }
         if let Some(cost) = ending.cost {
-            for (_, counted) in &mut turn {
+            for Open { counted, .. } in &mut turn {
                 *counted = Counted { responses: counted.responses, tokens: counted.tokens, ..Counted::default() };
                 counted.covered = counted.responses;
             }
-            for (model, cost) in ending.costs(cost, &last_model) {
-                turn.push((self.cell(at, model), Counted { stated: cost, ..Counted::default() }));
+            for (model, cost) in ending.costs(cost, last_model) {
+                let counted = Counted { stated: cost, ..Counted::default() };
+                turn.push(Open { stream: *stream, cell: self.cell(*at, model), counted });
             }
         }
-        if turn != open {
-            for (cell, counted) in &open {
-                self.remove(cell, counted);
-            }
-            for (cell, counted) in &turn {
-                self.add(cell, counted);
-            }
-            self.open.clear();
-        }
+        turn
     }
 
     /// What a turn took as its end tells it. The sum over a turn says nothing of single contexts: it is charged as short
     /// ones.
-    fn by_model(
-        &mut self,
-        ending: &Ending,
-        open: &[(Cell, Counted)],
-        at: Option<i64>,
-        last_model: &str,
-    ) -> Vec<(Cell, Counted)> {
+    fn by_model(&mut self, end: &TurnEnd, open: &[Open], last_model: &str) -> Vec<Open> {
+        let TurnEnd { ending, stream, at, .. } = end;
         let count = |tokens: Tokens, responses: u64| {
             let bare = Tiers { all: tokens, ..Tiers::default() };
             Counted { responses: responses.max(1), tokens, bare, ..Counted::default() }
         };
         let responses = |is: &dyn Fn(&str) -> bool| {
-            open.iter().filter(|(cell, _)| is(&cell.model)).map(|(_, it)| it.responses).sum()
+            open.iter().filter(|open| is(&open.cell.model)).map(|open| open.counted.responses).sum()
         };
         if ending.models.is_empty() {
-            let cell = self.cell(at, last_model.to_owned());
-            return vec![(cell, count(ending.tokens, responses(&|_| true)))];
+            let cell = self.cell(*at, last_model.to_owned());
+            return vec![Open { stream: *stream, cell, counted: count(ending.tokens, responses(&|_| true)) }];
         }
         let used = ending.models.iter().filter(|total| total.tokens != Tokens::default());
         used.map(|total| {
-            let responses = responses(&|model| model == total.model);
-            (self.cell(at, total.model.clone()), count(total.tokens, responses))
+            let counted = count(total.tokens, responses(&|model| model == total.model));
+            Open { stream: *stream, cell: self.cell(*at, total.model.clone()), counted }
         })
         .collect()
     }
@@ -304,7 +400,7 @@ impl UsageFold {
         last: Option<Tokens>,
         at: Option<i64>,
         claim: Option<Claim>,
-        is_elsewhere: impl FnOnce(Claim) -> bool,
+        is_shared: bool,
     ) {
         let before = self.running;
         // Where only the last response is told, the total moved by it: the next total holds it too.
@@ -324,14 +420,14 @@ impl UsageFold {
         }
         let model = self.last_model.clone().unwrap_or_default();
         let cell = self.cell(at, model);
+        if is_shared {
+            self.shared += 1;
+            return;
+        }
         if let Some(claim) = claim {
-            if is_elsewhere(claim) {
-                self.shared += 1;
-                return;
-            }
             self.claim(claim);
         }
-        self.add(&cell, &Counted::one(tokens, None));
+        self.add(None, &cell, &Counted::one(tokens, None));
     }
 
     /// Where something is counted: a line without an instant is of the quarter hour that was named last.
@@ -346,27 +442,32 @@ impl UsageFold {
         Cell { quarter: self.quarter.clone(), model: if room { model } else { OTHERS.to_owned() } }
     }
 
-    fn add(&mut self, cell: &Cell, counted: &Counted) {
+    fn add(&mut self, stream: Option<u64>, cell: &Cell, counted: &Counted) {
         self.totals.entry(cell.model.clone()).or_default().add(counted);
         self.moved.entry(cell.clone()).or_default().added.add(counted);
-        if let Some((_, open)) = self.open.iter_mut().find(|(open, _)| open == cell) {
+        if let Some(open) = self.open_mut(stream, cell) {
             open.add(counted);
             return;
         }
         if self.open.len() == USAGE_OPEN_MAX {
             self.open.remove(0);
         }
-        self.open.push((cell.clone(), *counted));
+        self.open.push(Open { stream, cell: cell.clone(), counted: *counted });
     }
 
-    fn remove(&mut self, cell: &Cell, counted: &Counted) {
+    fn remove(&mut self, stream: Option<u64>, cell: &Cell, counted: &Counted) {
         self.moved.entry(cell.clone()).or_default().removed.add(counted);
         if let Some(total) = self.totals.get_mut(&cell.model) {
             total.remove(counted);
         }
-        if let Some((_, open)) = self.open.iter_mut().find(|(open, _)| open == cell) {
+        if let Some(open) = self.open_mut(stream, cell) {
             open.remove(counted);
         }
+    }
+
+    fn open_mut(&mut self, stream: Option<u64>, cell: &Cell) -> Option<&mut Counted> {
+        let found = self.open.iter_mut().find(|open| open.stream == stream && open.cell == *cell);
+        found.map(|open| &mut open.counted)
     }
 
     /// How far sums moved since the fold was made or read back, by quarter hour, model and charge.
@@ -440,6 +541,8 @@ impl UsageFold {
         let within = fold.seen.len() <= USAGE_SEEN_MAX
             && fold.recent.len() <= USAGE_RECENT_MAX
             && fold.open.len() <= USAGE_OPEN_MAX
+            && fold.turn.len() <= USAGE_TURN_MAX
+            && fold.threads.len() <= USAGE_THREADS_MAX
             && fold.totals.len() <= USAGE_MODELS_MAX + 1;
         within.then_some(fold)
     }

@@ -42,6 +42,8 @@ impl Ending {
 /// What the result of a stream said in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StreamTotal {
+    /// The session of the agent that the line names.
+    stream: Option<u64>,
     models: Vec<ModelTotal>,
     cost: Money,
     /// The line told no counts by model.
@@ -50,10 +52,10 @@ pub(super) struct StreamTotal {
 
 impl StreamTotal {
     /// The totals of a result; those of no named model are counted as the last one's.
-    pub(super) fn of(ending: Ending, last_model: &str) -> Self {
+    pub(super) fn of(ending: Ending, stream: Option<u64>, last_model: &str) -> Self {
         let (is_sum, cost) = (ending.models.is_empty(), ending.cost.unwrap_or_default());
         let one = || vec![ModelTotal { model: last_model.to_owned(), tokens: ending.tokens, cost: None }];
-        Self { models: if is_sum { one() } else { ending.models }, cost, is_sum }
+        Self { stream, models: if is_sum { one() } else { ending.models }, cost, is_sum }
     }
 
     /// What the turn took whose responses told `told`: how far the totals moved if they run up over the turns of one
@@ -62,11 +64,12 @@ impl StreamTotal {
     /// They run up if none fell and they hold both the totals before and the turn. A turn without responses moves
     /// nothing, so its totals are either the same as before or its own.
     pub(super) fn since(&self, before: Option<&Self>, told: &Tokens) -> Ending {
+        let before = before.filter(|before| before.stream == self.stream);
         let moved = before.and_then(|before| self.less(before)).filter(|_| {
             let (now, before) = (sum(&self.models).total(), before.map_or(0, |before| sum(&before.models).total()));
             if told.total() == 0 { now == before } else { now >= before.saturating_add(told.total()) }
         });
-        let Self { models, cost, is_sum } = moved.unwrap_or_else(|| self.clone());
+        let Self { models, cost, is_sum, .. } = moved.unwrap_or_else(|| self.clone());
         let cost = Some(cost).filter(|cost| *cost != Money::ZERO);
         Ending { tokens: sum(&models), cost, models: if is_sum { Vec::new() } else { models } }
     }
