@@ -274,10 +274,13 @@ fn files(look: &Look<'_>) -> Result<Check> {
 
 fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
-    // Those of other homes on the same state are theirs to look at.
-    rows.retain(|row| row.repair.home_id == store.join.home());
-    let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
+    let home = store.join.home();
+    let (mut rows, lost) = store.join.state().read(|tx| {
+        let rows = (repairs::list(tx, None, LOOKED_AT)?, repairs::losses_of_home(tx, &home, LOOKED_AT)?);
+        Ok::<_, crate::Error>(rows)
+    })?;
+    // Those of other homes on the same state are theirs to look at, and a loss is over once the log is deleted.
+    rows.retain(|row| row.repair.home_id == home && !row.repair.action.is_loss());
     let mended = rows.iter().filter(|row| row.repair.action.is_mend()).count() as u64;
     let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
     let deleted = rows.iter().filter(|row| row.repair.action == RepairAction::Deleted).count() as u64;
@@ -295,7 +298,7 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
         let told = [
             (mended, "torn tail", "mended (what was cut is in .torn files)"),
             (rewritten, "log", "copied into a new file after a disk error"),
-            (deleted, "session", "deleted"),
+            (deleted, "log", "deleted"),
         ];
         let told = told.into_iter().filter(|(count, _, _)| *count > 0);
         let told: Vec<String> = told.map(|(count, what, done)| format!("{} {done}", things(count, what))).collect();
