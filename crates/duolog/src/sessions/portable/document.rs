@@ -29,6 +29,8 @@ pub(super) const BRANCHES: &str = "branches";
 pub(super) const COMPACTIONS: &str = "compactions";
 pub(super) const LOG: &str = "log";
 pub(super) const BLOBS: &str = "blobs";
+/// The last member, only of a log that lost bytes.
+pub(super) const LOST_BYTES: &str = "lost_bytes";
 
 /// A JSON text on its way: as the value that it is, or as text where the value alone would not give it back to the byte.
 type Carried = (Option<Box<RawValue>>, Option<String>);
