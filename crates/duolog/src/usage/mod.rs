@@ -2,8 +2,8 @@
 //!
 //! One ledger: what logs tell and what executions recorded. Each response counts once, however many logs tell of it. An
 //! execution whose session has a log that tells of usage counts by that log alone: the log wins. One without a session of
-//! its own has its run's. Cost is what is stated, and
-//! otherwise what the prices in force say. A model without a price is named, and never costs nothing.
+//! its own has its run's. Cost is what is stated, and otherwise what the prices in force say. A model without a price is
+//! named, and never costs nothing.
 
 mod model;
 mod rules;
