@@ -54,6 +54,10 @@ pub const USAGE_SEEN_MAX: usize = 2048;
 pub const USAGE_MODELS_MAX: usize = 64;
 /// The number of quarter hours and models of a turn that its end can correct.
 pub const USAGE_OPEN_MAX: usize = 128;
+/// The number of responses of a turn whose claims its result can raise.
+pub const USAGE_TURN_MAX: usize = 512;
+/// The number of threads of `codex exec` in one log whose totals are remembered.
+pub const USAGE_THREADS_MAX: usize = 64;
 /// The maximum number of models in the result of a stream; with more, only the sum is used.
 pub const USAGE_STREAM_MODELS_MAX: usize = 16;
 /// The maximum number of tokens of one kind in a response; larger numbers are not plausible.

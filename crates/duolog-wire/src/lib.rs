@@ -68,7 +68,7 @@ pub use schedules::{
     Schedule, ScheduleAnswer, ScheduleCleared, ScheduleFired, ScheduleList, ScheduleProblem, ScheduleRun,
     ScheduleSummary, ScheduleTicked, ScheduleTime,
 };
-pub use search::{SearchHit, SearchIndex, SearchRebuilt, SearchRebuiltCounts, SearchResult};
+pub use search::{LostLog, SearchHit, SearchIndex, SearchRebuilt, SearchRebuiltCounts, SearchResult};
 pub use sessions::{
     Session, SessionAnswer, SessionDeleted, SessionDetail, SessionExported, SessionImported, SessionList,
     SessionProcess, SessionStatusChanged, SessionSummary, SessionsDeleted, StatusHistory, StatusTransition,

@@ -26,10 +26,29 @@ pub struct SearchResult {
     pub lagging_sessions: u64,
     /// The first logs that were not fully searched.
     pub unread: Vec<SessionFailure>,
+    /// Logs that were searched and have lost recorded bytes.
+    pub lost_logs: Vec<LostLog>,
     /// Sessions of other homes with the same state, whose logs are not here.
     pub other_home_sessions: u64,
     /// True if every line of every log was searched.
     pub complete: bool,
+}
+
+/// A log that has lost recorded bytes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LostLog {
+    /// The session.
+    pub session_id: String,
+    /// The reason.
+    pub reason: String,
+    /// Number of lost bytes.
+    pub lost_bytes: u64,
+}
+
+impl From<&search::LostLog> for LostLog {
+    fn from(log: &search::LostLog) -> Self {
+        Self { session_id: log.session.to_string(), reason: log.reason.clone(), lost_bytes: log.bytes }
+    }
 }
 
 /// A matching text.

@@ -350,6 +350,10 @@ pub struct SessionImported {
     pub message_count: u64,
     /// Lines of the log.
     pub line_count: u64,
+    /// False if the log lost bytes before it was exported; the document has the remaining lines.
+    pub complete: bool,
+    /// Number of lost bytes.
+    pub lost_bytes: u64,
 }
 
 impl From<&sessions::ImportedSession> for SessionImported {
@@ -359,6 +363,8 @@ impl From<&sessions::ImportedSession> for SessionImported {
             branch_count: imported.held.branches,
             message_count: imported.held.messages,
             line_count: imported.held.lines,
+            complete: imported.held.recorded_loss.is_none(),
+            lost_bytes: imported.held.recorded_loss.map_or(0, |loss| loss.bytes),
         }
     }
 }

@@ -14,6 +14,7 @@ on_both_engines!(
     a_log_that_lost_recorded_lines_is_never_answered_as_complete,
     the_history_of_a_run_without_its_log_is_not_complete,
     a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted,
+    an_export_carries_the_loss_of_its_log,
     what_was_never_acknowledged_is_no_loss,
     logs_of_other_homes_make_a_search_incomplete,
 );
@@ -126,7 +127,7 @@ fn assert_loss_is_reported(kit: &Kit, name: &str, lines: &str) {
     for more in [&["log", "search", "one", "--json"][..], &["log", "search", "one", "--json", "--no-index"]] {
         let found = kit.run(more);
         assert_eq!(found.field("/complete"), false, "{}", found.text());
-        let reason = found.field("/unread/0/reason");
+        let reason = found.field("/lost_logs/0/reason");
         assert!(reason.as_str().is_some_and(|it| it.contains("recorded bytes are lost")), "{}", found.text());
     }
     // A list checks the logs on its page.
@@ -183,7 +184,8 @@ fn assert_recorded_loss_is_reported(kit: &Kit, name: &str) {
     kit.run(&["log", "stream", "--no-follow"]).is(0).says("recorded bytes were lost earlier");
     let streamed = kit.run(&["log", "stream", "--no-follow", "--json"]).is(0).text();
     assert!(streamed.contains("\"notice\":\"lost\""), "{streamed}");
-    kit.run(&["sessions", "export", name]).is(0).says("recorded bytes were lost earlier");
+    let exported = kit.run(&["sessions", "export", name]).is(0).says("recorded bytes were lost earlier");
+    assert!(exported.field("/lost_bytes").as_u64() > Some(0), "{}", exported.text());
     let file = kit.home().join(format!("{name}.json"));
     let export = ["sessions", "export", name, "--force", "--json", "--output", file.to_str().expect("a path")];
     let exported = kit.run(&export).is(0).says("recorded bytes were lost earlier");
@@ -192,8 +194,13 @@ fn assert_recorded_loss_is_reported(kit: &Kit, name: &str) {
     for more in [&["--no-index"][..], &[], &["--session", name]] {
         let found = kit.run(&[&["log", "search", "one", "--json"], more].concat());
         assert_eq!(found.field("/complete"), false, "{}", found.text());
-        let reason = found.field("/unread/0/reason");
-        assert!(reason.as_str().is_some_and(|it| it.contains("were lost earlier")), "{}", found.text());
+        let lost = found.field("/lost_logs/0");
+        assert!(lost["reason"].as_str().is_some_and(|it| it.contains("were lost earlier")), "{}", found.text());
+        assert!(lost["lost_bytes"].as_u64() > Some(0), "{}", found.text());
+        assert_eq!(found.field("/unread"), json!([]), "all that is there was searched");
+        let text = kit.run(&[&["log", "search", "one"], more].concat());
+        let text = text.says("was searched without the lines that its log has lost");
+        assert!(!text.stderr.contains("to the end"), "{}", text.stderr);
     }
     assert_counts_include_loss(kit, &["usage daily", "sessions list"]);
 }
@@ -231,9 +238,58 @@ fn a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted(place: &Plac
         assert_recorded_loss_is_reported(&kit, name);
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
         assert_eq!(shown.field("/missing/lost_sessions"), 1);
+        kit.run(&["log", "verify", name]).is(0).says("lines were lost");
+        kit.run(&["doctor"]).is(0).says("bytes that were seen are gone");
         kit.run(&["sessions", "delete", name, "--log", "--yes"]).is(0);
+        has_no_loss_on_record(&kit, name);
         kit.append(name, first);
         is_whole(&kit, name);
+        has_no_loss_on_record(&kit, name);
+    }
+}
+
+/// Holds the commands that check a log to not telling of a loss that is over.
+fn has_no_loss_on_record(kit: &Kit, name: &str) {
+    let verified = kit.run(&["log", "verify", name, "--json"]).is(0);
+    assert_eq!(verified.field("/results/0/losses"), json!([]));
+    assert_eq!(verified.field("/results/0/status"), "ok", "{}", verified.text());
+    for command in [&["doctor", "--json"][..], &["doctor", "--deep", "--json"]] {
+        let doctor = kit.run(command).is(0);
+        assert!(!doctor.text().contains("are gone"), "{}", doctor.text());
+    }
+}
+
+fn an_export_carries_the_loss_of_its_log(place: &Place) {
+    let first = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"one\"}}\n";
+    let (here, there) = (Kit::on(place), Kit::new());
+    here.append("whole", &first.repeat(3));
+    let whole = here.run(&["sessions", "export", "whole"]).is(0);
+    assert!(whole.text().ends_with("\"blobs\":[]}\n"), "{}", whole.text());
+    let imported = there.feed(&["sessions", "import", "-", "--json"], &whole.stdout).is(0);
+    assert_eq!((imported.field("/complete"), imported.field("/lost_bytes")), (true.into(), 0.into()));
+    is_whole(&there, "whole");
+    here.append("cut", &first.repeat(3));
+    here.run(&["sessions", "list"]).is(0);
+    fs::write(here.log_of("cut"), first).expect("cut");
+    here.run(&["sessions", "show", "cut"]).is(0);
+    let lost = (first.len() * 2) as u64;
+    let cut = here.run(&["sessions", "export", "cut"]).is(0).says("recorded bytes were lost earlier");
+    assert_eq!(cut.field("/lost_bytes"), lost);
+    let import = ["sessions", "import", "-", "--json"];
+    let imported = there.feed(&import, &cut.stdout).is(0).says("recorded bytes were lost earlier");
+    assert_eq!((imported.field("/complete"), imported.field("/lost_bytes")), (false.into(), lost.into()));
+    assert_recorded_loss_is_reported(&there, "cut");
+    there.run(&["log", "verify", "cut"]).is(0).says(&format!("the log ended at {}", first.len()));
+    assert_eq!(there.run(&["sessions", "export", "cut"]).is(0).text(), cut.text(), "it comes back equal");
+    // Back where it was, in the place of the one that was deleted.
+    here.run(&["sessions", "delete", "cut", "--yes"]).is(0);
+    here.feed(&import, &cut.stdout).is(0);
+    assert_recorded_loss_is_reported(&here, "cut");
+    here.run(&["sessions", "delete", "cut", "--log", "--yes"]).is(0);
+    has_no_loss_on_record(&here, "cut");
+    for bad in ["0", "-1", "\"many\"", "1e3", "9223372036854775808"] {
+        let text = cut.text().replace(&format!("\"lost_bytes\":{lost}"), &format!("\"lost_bytes\":{bad}"));
+        Kit::new().feed(&import, text.as_bytes()).is(2).says("lost_bytes");
     }
 }
 

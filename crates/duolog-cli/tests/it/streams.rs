@@ -1,10 +1,15 @@
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_testkit::transcripts::{self, GeneratedLog};
+use serde_json::Value;
 
 use crate::kit::{Kit, lines_of};
 
-on_both_engines!(a_stream_that_is_piped_in_is_replayed_counted_and_found);
+on_both_engines!(
+    a_stream_that_is_piped_in_is_replayed_counted_and_found,
+    a_stream_in_two_sessions_is_counted_once,
+    a_phase_without_a_session_counts_by_the_log_of_its_run
+);
 
 fn both() -> [(&'static str, GeneratedLog); 2] {
     [("claude", transcripts::claude_stream(1, 2)), ("codex", transcripts::codex_exec(2, 2))]
@@ -44,6 +49,71 @@ fn a_stream_that_is_piped_in_is_replayed_counted_and_found(place: &Place) {
         "lines without a time count when they were appended: {}",
         days.text()
     );
+}
+
+/// The tokens and the cost of all.
+fn totals(kit: &Kit) -> (Value, Value) {
+    let usage = kit.run(&["usage", "daily", "--json"]).is(0);
+    (usage.field("/totals/tokens"), usage.field("/totals/cost_usd"))
+}
+
+fn a_stream_in_two_sessions_is_counted_once(place: &Place) {
+    for (name, made) in both() {
+        let kit = Kit::on(place);
+        let record = |session: &str, lines: &[String]| {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            kit.feed(&["log", "record", "--session", session, "--model", "gpt-5.2-codex"], text.as_bytes()).is(0);
+        };
+        record("m", &made.lines);
+        let once = totals(&kit);
+        assert_eq!(once.0, made.tokens.total(), "{name}");
+        record("m", &made.lines);
+        assert_eq!(totals(&kit), once, "{name}: twice in one session");
+        for session in ["a", "z"] {
+            record(session, &made.lines);
+            assert_eq!(totals(&kit), once, "{name}: in session {session}");
+        }
+        record("cut", &made.lines[..made.lines.len() / 2]);
+        assert_eq!(totals(&kit), once, "{name}: the first half");
+        kit.run(&["sessions", "delete", "a", "--yes"]).is(0);
+        assert_eq!(totals(&kit), once, "{name}: without the session that counted it");
+        kit.run(&["sessions", "delete", "m", "--log", "--yes"]).is(0);
+        assert_eq!(totals(&kit), once, "{name}: without another log");
+        kit.run(&["state", "rebuild"]).is(0);
+        assert_eq!(totals(&kit), once, "{name}: rebuilt");
+        kit.run(&["sessions", "delete", "z", "--yes"]).is(0);
+        kit.run(&["sessions", "delete", "cut", "--yes"]).is(0);
+        assert_eq!(totals(&kit).0, 0);
+        kit.run(&["sessions", "delete", "m", "--yes"]).is(0);
+    }
+}
+
+fn a_phase_without_a_session_counts_by_the_log_of_its_run(place: &Place) {
+    let kit = Kit::on(place);
+    let made = transcripts::claude_stream(1, 2);
+    let started = kit.run(&["runs", "start", "build", "--trigger", "t", "--id", "r", "--claim", "w", "--json"]).is(0);
+    let session = started.field("/run/session_id");
+    let (session, fence) = (session.as_str().expect("a session"), started.field("/fence").to_string());
+    let phase = |name: &str, more: &[&str]| {
+        let begun = kit.run(&["runs", "phase", "begin", "r", name, "--fence", &fence, "--json"]).is(0);
+        let execution = begun.field("/execution_id");
+        let end = ["runs", "phase", "end", "r", execution.as_str().expect("an id"), "--fence", &fence];
+        kit.run(&[&end[..], &["--cost-usd", "3", "--output-tokens", "5"], more].concat()).is(0);
+    };
+    phase("before", &[]);
+    assert_eq!(totals(&kit), (5.into(), 3.into()), "no log tells what it used");
+    kit.feed(&["log", "record", "--session", session], made.text().as_bytes()).is(0);
+    let told = totals(&kit);
+    assert_eq!(told.0, made.tokens.total(), "the log of the run tells it");
+    phase("after", &[]);
+    assert_eq!(totals(&kit), told);
+    let by_workflow = kit.run(&["usage", "workflow", "--json"]).is(0);
+    assert_eq!(by_workflow.field("/workflows/0/workflow_name"), "build", "{}", by_workflow.text());
+    assert_eq!(by_workflow.field("/workflows/1"), Value::Null, "{}", by_workflow.text());
+    // A session of its own, whose log tells nothing.
+    kit.append("own", "{\"n\":1}\n");
+    phase("own", &["--session", "own"]);
+    assert_eq!(totals(&kit).0, made.tokens.total() + 5);
 }
 
 #[test]

@@ -26,7 +26,14 @@ on_both_engines!(
     two_copies_folded_at_once_count_each_response_once,
     a_fork_counts_its_own_responses_in_any_order,
     forks_of_an_absent_parent_count_its_usage_once,
-    the_largest_count_of_a_response_wins_across_logs
+    the_largest_count_of_a_response_wins_across_logs,
+    a_result_counts_once_across_logs,
+    a_result_of_a_resumed_session_counts_beside_the_first,
+    what_a_stopped_process_told_counts_beside_the_result_of_the_next,
+    parts_of_a_stream_count_once_beside_the_whole,
+    a_thread_of_codex_exec_counts_once_across_logs,
+    the_log_that_remains_counts_the_result,
+    two_recordings_folded_at_once_count_each_result_once
 );
 
 type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
@@ -306,6 +313,169 @@ fn the_largest_count_of_a_response_wins_across_logs(place: &Place) {
     // One log has the smaller and the larger count, the other has one between them.
     assert_eq!(outputs(place, &[("g", log_of(&[5, 90])), ("h", log_of(&[40]))]), named(&[("g", 90), ("h", 0)]));
     assert_eq!(outputs(place, &[("i", log_of(&[40])), ("j", log_of(&[5, 90, 5]))]), named(&[("i", 0), ("j", 90)]));
+}
+
+/// A message of a stream, of which a line knows only the first token.
+fn message(session: &str, id: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","session_id":"{session}","uuid":"u-{id}","parent_tool_use_id":null,"timestamp":"2026-01-01T00:00:00Z","message":{{"id":"{id}","model":"claude-opus-4-8","content":[],"usage":{{"input_tokens":7,"output_tokens":1}}}}}}"#
+    )
+}
+
+/// The result of a turn, which took this much; without an id it is known by how long it took.
+fn result(session: &str, id: Option<&str>, took_ms: u64, output: u64) -> String {
+    let id = id.map(|id| format!(r#","uuid":"{id}""#)).unwrap_or_default();
+    format!(
+        r#"{{"type":"result","subtype":"success","session_id":"{session}"{id},"duration_ms":{took_ms},"num_turns":1,"total_cost_usd":0.5,"timestamp":"2026-01-01T00:00:01Z","usage":{{"input_tokens":14,"output_tokens":{output}}}}}"#
+    )
+}
+
+fn init(session: &str) -> String {
+    format!(
+        r#"{{"type":"system","subtype":"init","session_id":"{session}","uuid":"u-init","model":"claude-opus-4-8","tools":[]}}"#
+    )
+}
+
+/// A stream of one turn of two messages.
+fn stream(id: Option<&str>) -> Vec<String> {
+    vec![init("s"), message("s", "m1"), message("s", "m2"), result("s", id, 4200, 90)]
+}
+
+fn a_result_counts_once_across_logs(place: &Place) {
+    for (prefix, id) in [("i", Some("r")), ("n", None)] {
+        let whole = stream(id);
+        // What the other log has of the stream. The log with more of it counts it; the names decide between equal ones.
+        let parts = [
+            ("whole", whole.clone()),
+            ("cut", whole[..3].to_vec()),
+            ("first", whole[..2].to_vec()),
+            ("half", whole[2..].to_vec()),
+            ("result", whole[3..].to_vec()),
+            ("twice", [whole.clone(), whole.clone()].concat()),
+        ];
+        for (part, lines) in &parts {
+            for (whole_name, part_name) in [("1", "2"), ("2", "1")] {
+                for is_first in [true, false] {
+                    let [one, other] = [whole_name, part_name].map(|name| format!("{prefix}-{part}-{is_first}-{name}"));
+                    let is_equal = matches!(*part, "whole" | "twice");
+                    let counts = if is_equal { one.clone().min(other.clone()) } else { one.clone() };
+                    let mut logs = [(&*one, whole.clone()), (&*other, lines.clone())];
+                    if !is_first {
+                        logs.reverse();
+                    }
+                    let found = outputs(place, &logs);
+                    assert!(
+                        found.iter().all(|(name, output)| *output == if *name == counts { 90 } else { 0 }),
+                        "{found:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn a_result_of_a_resumed_session_counts_beside_the_first(place: &Place) {
+    let first = stream(Some("r1"));
+    let resumed = |id| vec![init("s"), message("s", "m3"), result("s", id, 900, 90)];
+    let second = resumed(Some("r2"));
+    assert_eq!(outputs(place, &[("a", first.clone()), ("b", second.clone())]), named(&[("a", 90), ("b", 90)]));
+    assert_eq!(outputs(place, &[("c", [first, second].concat())]), named(&[("c", 180)]));
+    let (first, second) = (stream(None), resumed(None));
+    assert_eq!(outputs(place, &[("d", first.clone()), ("e", second.clone())]), named(&[("d", 90), ("e", 90)]));
+    assert_eq!(outputs(place, &[("f", [first, second].concat())]), named(&[("f", 180)]));
+    // Two sessions of the agent are recorded in one log at the same time.
+    let mixed = [message("s", "m1"), message("t", "n1"), result("s", Some("r1"), 1, 90), message("t", "n2")];
+    assert_eq!(outputs(place, &[("g", mixed.to_vec())]), named(&[("g", 92)]));
+    let both = [&mixed[..], &[result("t", Some("r2"), 1, 90)]].concat();
+    assert_eq!(outputs(place, &[("h", both)]), named(&[("h", 180)]));
+}
+
+fn what_a_stopped_process_told_counts_beside_the_result_of_the_next(place: &Place) {
+    let stopped = [init("s"), message("s", "m1"), message("s", "m2"), message("s", "m3")];
+    let resumed = [init("s"), message("s", "m4"), result("s", Some("r"), 900, 90)];
+    assert_eq!(outputs(place, &[("a", [&stopped[..], &resumed].concat())]), named(&[("a", 93)]));
+    assert_eq!(outputs(place, &[("b", stopped.to_vec()), ("c", resumed.to_vec())]), named(&[("b", 3), ("c", 90)]));
+}
+
+/// A process that answers several prompts tells totals that run up; the log that has all of them counts all of them.
+fn parts_of_a_stream_count_once_beside_the_whole(place: &Place) {
+    let made = transcripts::claude_stream(3, 3);
+    let said = |line: &&String| !line.contains("stream_event");
+    let lines: Vec<String> = made.lines.iter().filter(said).cloned().collect();
+    for (at, cut) in (1..lines.len()).step_by(3).enumerate() {
+        let [whole, start, end] = ["w", "s", "e"].map(|name| format!("{name}{at}"));
+        let parts = [(&*start, lines[..cut].to_vec()), (&*whole, lines.clone()), (&*end, lines[cut..].to_vec())];
+        // Of equal parts the smaller name counts; together it is always the whole.
+        let found = outputs(place, &parts);
+        assert_eq!(found.iter().map(|(_, output)| output).sum::<u64>(), made.tokens.output, "cut at {cut}: {found:?}");
+    }
+}
+
+fn turn_of(total: u64) -> String {
+    format!(r#"{{"type":"turn.completed","usage":{{"input_tokens":{total},"output_tokens":{total}}}}}"#)
+}
+
+fn thread(id: &str, totals: &[u64]) -> Vec<String> {
+    let turns = totals.iter().map(|total| turn_of(*total));
+    std::iter::once(format!(r#"{{"type":"thread.started","thread_id":"{id}"}}"#)).chain(turns).collect()
+}
+
+fn a_thread_of_codex_exec_counts_once_across_logs(place: &Place) {
+    let whole = thread("t", &[10, 30]);
+    assert_eq!(outputs(place, &[("a", whole.clone()), ("b", whole.clone())]), named(&[("a", 30), ("b", 0)]));
+    assert_eq!(outputs(place, &[("d", whole.clone()), ("c", whole.clone())]), named(&[("c", 30), ("d", 0)]));
+    let cut = thread("t", &[10]);
+    assert_eq!(outputs(place, &[("e", cut.clone()), ("f", whole.clone())]), named(&[("e", 0), ("f", 30)]));
+    assert_eq!(outputs(place, &[("h", whole.clone()), ("g", cut.clone())]), named(&[("g", 0), ("h", 30)]));
+    // Resumed in another log, the thread's totals hold what was told before.
+    let resumed = thread("t", &[70]);
+    assert_eq!(outputs(place, &[("i", whole.clone()), ("j", resumed)]), named(&[("i", 0), ("j", 70)]));
+    let other = thread("u", &[10, 30]);
+    assert_eq!(outputs(place, &[("k", whole.clone()), ("l", other.clone())]), named(&[("k", 30), ("l", 30)]));
+    // A log that comes back to a thread goes on with its totals.
+    let back = [whole, other, thread("t", &[35])].concat();
+    assert_eq!(outputs(place, &[("m", back)]), named(&[("m", 65)]));
+}
+
+fn the_log_that_remains_counts_the_result(place: &Place) {
+    let join = open(place);
+    let all = [("a", stream(Some("r"))), ("b", stream(Some("r"))), ("c", stream(Some("r"))[..3].to_vec())];
+    for (name, lines) in &all {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        join.append(&session(&join, name), &batch(&lines), &PROCESS).expect("appended");
+    }
+    let counted = || {
+        assert!(join.catch_up(u64::MAX).expect("folds").is_complete());
+        ["a", "b", "c"].map(|name| used(&join, &id_of(name)).1)
+    };
+    assert_eq!(counted(), [90, 0, 0]);
+    join.remove_log(&id_of("a"), None).expect("deleted");
+    assert_eq!(counted(), [0, 90, 0]);
+    join.delete(&id_of("b")).expect("deleted");
+    assert_eq!(counted(), [0, 0, 2], "the messages are all that is left");
+}
+
+fn two_recordings_folded_at_once_count_each_result_once(place: &Place) {
+    let small = Limits { fold_batch_bytes: 700, ..limits() };
+    let join = open_with(place, small);
+    let made = transcripts::claude_stream(5, 4);
+    let sessions = ["first", "second", "third"].map(|name| session(&join, name));
+    write(&join, &sessions[0], &made);
+    write(&join, &sessions[1], &made);
+    let half = GeneratedLog { lines: made.lines[made.lines.len() / 2..].to_vec(), ..made.clone() };
+    write(&join, &sessions[2], &half);
+    let others: Vec<_> = (0..6).map(|_| open_with(place, small)).collect();
+    std::thread::scope(|scope| {
+        for (at, other) in others.iter().enumerate() {
+            let id = &sessions[at % 3];
+            scope.spawn(move || other.fold(id, u64::MAX).expect("folds"));
+        }
+    });
+    assert!(join.catch_up(u64::MAX).expect("folds").is_complete());
+    assert_eq!(sessions.each_ref().map(|id| used(&join, id).1), [made.tokens.output, 0, 0]);
+    let folded = rows(&join);
+    join.rebuild(|_| {}).expect("rebuilds");
+    assert_eq!(rows(&join), folded);
 }
 
 /// A copy is folded while its original is deleted: the copy counts the responses that no session counts any more,

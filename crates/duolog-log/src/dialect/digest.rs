@@ -39,7 +39,7 @@ struct Heading {
 
 impl Digest {
     /// The version of the digest. Readers rebuild rows of an older version from the log.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// Adds the next line, without its newline; bytes that are not UTF-8 are replaced.
     pub fn line(&mut self, line: &[u8]) {
@@ -56,7 +56,9 @@ impl Digest {
     /// Returns the keys of the responses to settle, possibly with repetitions.
     pub fn keys(&self) -> impl Iterator<Item = u64> {
         let mut lineage = self.usage.lineage().clone();
-        self.unsettled.iter().filter_map(move |fact| lineage.claim(fact)).map(|claim| claim.key)
+        let is_ending = self.unsettled.iter().any(|fact| matches!(fact, UsageFact::Ending { .. }));
+        let raised = self.usage.turn().filter(move |_| is_ending);
+        self.unsettled.iter().filter_map(move |fact| lineage.claim(fact)).map(|claim| claim.key).chain(raised)
     }
 
     /// Counts the unsettled lines, except for responses that another log counts. Call it before reading the usage.

@@ -167,9 +167,16 @@ pub fn note(tx: &mut Tx<'_>, repair: &NewRepair) -> Result<bool> {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at FROM repairs ",
+            "SELECT id, session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at FROM repairs r ",
             $rest
         )
+    };
+}
+
+/// The one rule of when a loss is over: once the log or the session is deleted.
+macro_rules! standing {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM repairs d WHERE d.session_id = r.session_id AND d.action = 'deleted' AND d.id > r.id)"
     };
 }
 
@@ -183,12 +190,27 @@ pub fn list(tx: &mut Tx<'_>, session: Option<&SessionId>, limit: u32) -> Result<
     }
 }
 
-/// Returns the repairs of a session that are losses ([`RepairAction::is_loss`]), newest first.
+/// The losses ([`RepairAction::is_loss`]) that are not over.
+macro_rules! losses {
+    ($of:literal) => {
+        concat!(
+            select!("WHERE r.action IN ('shorter', 'replaced', 'missing', 'unsealed') AND "),
+            standing!(),
+            " AND ",
+            $of,
+            " ORDER BY id DESC LIMIT ?2"
+        )
+    };
+}
+
+/// Lists the losses of a session's log, newest first.
 pub fn losses(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<RepairRow>> {
-    let sql = select!(
-        "WHERE session_id = ?1 AND action IN ('shorter', 'replaced', 'missing', 'unsealed') ORDER BY id DESC LIMIT ?2"
-    );
-    tx.all(sql, params![session, limit], RepairRow::read)
+    tx.all(losses!("r.session_id = ?1"), params![session, limit], RepairRow::read)
+}
+
+/// Lists the losses of a home's logs, newest first.
+pub fn losses_of_home(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<RepairRow>> {
+    tx.all(losses!("r.home_id = ?1"), params![home, limit], RepairRow::read)
 }
 
 /// The recorded losses of logs.
@@ -200,15 +222,16 @@ pub struct LostRow {
     pub bytes: u64,
 }
 
-/// What counts as lost. A loss no longer counts once the log or the session is deleted.
+/// What counts as lost: the losses of sessions that are there.
 macro_rules! lost {
     ($columns:literal, $of:literal) => {
         concat!(
             "SELECT ",
             $columns,
             " FROM repairs r JOIN sessions s ON s.id = r.session_id AND s.deleted_at IS NULL \
-             WHERE r.action IN ('shorter', 'replaced', 'missing') AND NOT EXISTS (SELECT 1 FROM repairs d \
-             WHERE d.session_id = r.session_id AND d.action = 'deleted' AND d.id > r.id) AND ",
+             WHERE r.action IN ('shorter', 'replaced', 'missing') AND ",
+            standing!(),
+            " AND ",
             $of
         )
     };

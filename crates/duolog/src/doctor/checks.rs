@@ -275,10 +275,13 @@ fn files(look: &Look<'_>) -> Result<Check> {
 
 fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, ROWS_MAX))?;
-    // Repairs of other homes that share the state are not checked here.
-    rows.retain(|row| row.repair.home_id == store.join.home());
-    let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
+    let home = store.join.home();
+    let (mut rows, lost) = store.join.state().read(|tx| {
+        let rows = (repairs::list(tx, None, ROWS_MAX)?, repairs::losses_of_home(tx, &home, ROWS_MAX)?);
+        Ok::<_, crate::Error>(rows)
+    })?;
+    // Repairs of other homes are reported there. A deleted log has no loss.
+    rows.retain(|row| row.repair.home_id == home && !row.repair.action.is_loss());
     let mended = rows.iter().filter(|row| row.repair.action.is_torn_tail()).count() as u64;
     let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
     let deleted = rows.iter().filter(|row| row.repair.action == RepairAction::Deleted).count() as u64;
@@ -296,7 +299,7 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
         let told = [
             (mended, "torn tail", "repaired (the removed bytes are in .torn files)"),
             (rewritten, "log", "copied into a new file after a disk error"),
-            (deleted, "session", "deleted"),
+            (deleted, "log", "deleted"),
         ];
         let told = told.into_iter().filter(|(count, _, _)| *count > 0);
         let told: Vec<String> = told.map(|(count, what, done)| format!("{} {done}", things(count, what))).collect();

@@ -45,7 +45,7 @@ impl RunHandle {
                 None => {}
             }
             let mut row = execution_of(&run, &id, &skill, home);
-            row.session_id.clone_from(&session);
+            row.session_id = session.clone().or(row.session_id);
             table::insert(run.tx, &row)?;
             count_start(run.tx, &row)?;
             phase.clone_into(&mut run.row.current_phase);
@@ -479,7 +479,8 @@ fn execution_of(run: &Changing<'_, '_>, id: &ExecutionId, skill: &str, home: Hom
         workflow_run_id: Some(row.id.clone()),
         triggered_by: row.triggered_by.clone(),
         fence: row.fence,
-        session_id: None,
+        // An execution without a session of its own is told by the log of its run, which may tell what it used.
+        session_id: row.session_id.clone(),
         end: None,
     }
 }

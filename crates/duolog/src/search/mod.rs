@@ -11,7 +11,7 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, LostLog, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
 
@@ -91,10 +91,10 @@ impl Search {
         let recorded = self.store.join.recorded_losses()?;
         for log in &task.logs {
             if let Some(loss) = lost.get(&log.session) {
-                found.note_unread(&log.session, loss.to_string());
+                found.note_lost(&log.session, loss.bytes, loss.to_string());
             }
             if let Some(loss) = recorded.get(&log.session) {
-                found.note_unread(&log.session, loss.to_string());
+                found.note_lost(&log.session, loss.bytes, loss.to_string());
             }
         }
         if task.request.filter.session.is_none() {

@@ -129,8 +129,10 @@ pub struct Found {
     pub damaged: u64,
     /// The number of logs with lines that were not searched because the search did not wait for them.
     pub behind: u64,
-    /// Logs that could not be read, or that lack recorded bytes, with the reason.
+    /// Logs that could not be read to their end, and why.
     pub unread: Vec<(SessionId, String)>,
+    /// Logs that were searched and lack bytes that were recorded of them.
+    pub lost: Vec<LostLog>,
     /// Logs of other homes that share the state. They are not searched.
     pub elsewhere: Elsewhere,
 }
@@ -138,7 +140,8 @@ pub struct Found {
 impl Found {
     /// Returns true if every line of every log was searched.
     pub fn is_complete(&self) -> bool {
-        self.damaged == 0 && self.unread.is_empty() && self.elsewhere.sessions == 0 && self.behind == 0
+        let is_whole = self.damaged == 0 && self.unread.is_empty() && self.lost.is_empty();
+        is_whole && self.elsewhere.sessions == 0 && self.behind == 0
     }
 
     /// Records once that a log was not searched completely.
@@ -147,6 +150,24 @@ impl Found {
             self.unread.push((session.clone(), reason));
         }
     }
+
+    /// Notes that a log lacks recorded bytes, once.
+    pub(super) fn note_lost(&mut self, session: &SessionId, bytes: u64, reason: String) {
+        if self.lost.iter().all(|noted| noted.session != *session) {
+            self.lost.push(LostLog { session: session.clone(), bytes, reason });
+        }
+    }
+}
+
+/// A log that lacks bytes that were recorded of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostLog {
+    /// Its session.
+    pub session: SessionId,
+    /// The number of lost bytes.
+    pub bytes: u64,
+    /// What became of them.
+    pub reason: String,
 }
 
 /// The logs of other homes that share the state.

@@ -63,6 +63,7 @@ impl<'t> SearchPass<'t> {
             damaged: 0,
             behind: 0,
             unread: Vec::new(),
+            lost: Vec::new(),
             elsewhere: Elsewhere::default(),
         };
         let page = Page::new(request.limit, request.after.as_ref().map(|token| token.key.clone()));
@@ -123,7 +124,7 @@ impl<'t> SearchPass<'t> {
         let limits = join.limits();
         let ReadLog { reader, end: to, loss, .. } = join.read_log(&log.session)?;
         if let Some(loss) = loss {
-            self.found.note_unread(&log.session, loss.to_string());
+            self.found.note_lost(&log.session, loss.bytes, loss.to_string());
         }
         let Some(reader) = reader else { return Ok((None, false)) };
         if let Some(snapshot) = snapshot
@@ -245,7 +246,7 @@ impl<'t> SearchPass<'t> {
     fn note_lost(&mut self, session: &SessionId) -> Result<()> {
         let Ok(at) = self.logs.binary_search_by(|log| log.session.cmp(session)) else { return Ok(()) };
         if let Some(loss) = self.store.join.loss_of(self.logs[at])? {
-            self.found.note_unread(session, loss.to_string());
+            self.found.note_lost(session, loss.bytes, loss.to_string());
         }
         Ok(())
     }

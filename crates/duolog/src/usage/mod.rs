@@ -1,8 +1,9 @@
 //! Usage: tokens and cost, by day, session, model or workflow.
 //!
-//! Usage comes from the logs and from recorded executions. Each response counts once, even if several logs contain it.
-//! If the session of an execution has a log with usage, only the log counts. The cost is the stated cost; without one,
-//! it is computed from the prices. A model without a price is listed, and its tokens are not in the cost.
+//! One ledger: what logs tell and what executions recorded. Each response counts once, however many logs tell of it. An
+//! execution whose session has a log that tells of usage counts by that log alone: the log wins. One without a session of
+//! its own has its run's. Cost is what is stated, and otherwise what the prices in force say. A model without a price is
+//! named, and never costs nothing.
 
 mod model;
 mod rules;

@@ -171,7 +171,9 @@ fn executions_and_logs_are_one_ledger(place: &Place) {
     let of = |key: Option<&str>| sessions.iter().find(|line| line.key.as_deref() == key).map(|line| line.used.cost);
     assert_eq!(of(Some(told.as_str())), Some(Some(cost(&made))));
     assert_eq!(of(Some(silent.as_str())), Some(Some(three)));
-    assert_eq!(of(None), Some(Some(three)));
+    let of_run = store.runs().get(&id).expect("a run").summary.session_id.expect("a session");
+    assert_eq!(of(Some(of_run.as_str())), Some(Some(three)), "one without a session is of its run's");
+    assert_eq!(of(None), None);
     let workflows = usage.workflow(&all).expect("reports").lines;
     assert_eq!(workflows.len(), 1, "the log counts for the workflow whose execution names it: {workflows:?}");
     let ada = UsageFilter { user_id: Some("ada".to_owned()), ..UsageFilter::default() };

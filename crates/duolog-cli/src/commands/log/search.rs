@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, LostLog, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
 use duolog::{Clock as _, Error, ErrorKind, SessionId, Store, SystemClock, Timestamp, limits};
 use duolog_wire as wire;
@@ -35,12 +35,13 @@ JSON:
   {\"query\", \"hits\": [{\"session_id\", \"session_name\", \"position\", \"epoch\", \"part\", \"occurred_at\",
                       \"kind\", \"role\", \"tool\", \"snippet\", \"matches\": [[from, to]]}],
    \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged_lines\",
-   \"lagging_sessions\", \"unread\": [{\"session_id\", \"reason\"}], \"other_home_sessions\",
-   \"complete\": true}
+   \"lagging_sessions\", \"unread\": [{\"session_id\", \"reason\"}],
+   \"lost_logs\": [{\"session_id\", \"reason\", \"lost_bytes\"}], \"other_home_sessions\", \"complete\": true}
   position is the first byte of the line, part the index of the text in the line. matches are
   character ranges of the snippet. reason tells you why the index was not used, or not for all logs.
   complete is false if lines are damaged or lost, or if logs could not be read or are in other homes;
-  unread lists the first 200 of those logs. Losses are found only in logs that are read.
+  unread lists the first 200 of those logs. lost_logs were searched to their end, without the lines
+  that they have lost; losses that are not on record are found only in logs that are read.
   lagging_sessions is the number of logs that --no-wait skipped. With --rebuild and no query:
   {\"rebuilt\": {\"session_count\", \"text_count\", \"bytes\", \"failures\": [{\"session_id\", \"reason\"}]}}";
 
@@ -150,6 +151,7 @@ impl Search {
             damaged_lines: found.damaged,
             lagging_sessions: found.behind,
             unread: found.unread.iter().map(wire::SessionFailure::from).chain(other_homes).collect(),
+            lost_logs: found.lost.iter().map(wire::LostLog::from).collect(),
             other_home_sessions: found.elsewhere.sessions,
             complete: found.is_complete(),
         };
@@ -172,6 +174,10 @@ impl Search {
         }
         for (session, why) in &found.unread {
             out.alert(format_args!("session {session} was not searched to the end: {why}"));
+        }
+        for log in &found.lost {
+            let LostLog { session, reason, .. } = log;
+            out.alert(format_args!("session {session} was searched without the lines that its log has lost: {reason}"));
         }
         if found.elsewhere.sessions > 0 {
             let sessions = figures::things(found.elsewhere.sessions, "session");
@@ -209,6 +215,7 @@ fn nothing() -> Found {
         damaged: 0,
         behind: 0,
         unread: Vec::new(),
+        lost: Vec::new(),
         elsewhere: Elsewhere::default(),
     }
 }

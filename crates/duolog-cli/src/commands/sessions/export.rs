@@ -30,7 +30,8 @@ Examples:
 
 The document is one JSON object, {\"duolog_export\": 1, …}; docs/format.md describes it. It does not
 contain the path of the log, seals, repairs, inboxes or the process that runs the session: they
-belong to the home.
+belong to the home. If the log has lost bytes, the last member is lost_bytes, and sessions import
+records the loss.
 
 JSON: with --output
   {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\", \"complete\", \"lost_bytes\"}

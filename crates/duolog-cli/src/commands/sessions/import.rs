@@ -8,6 +8,7 @@ use clap::Args;
 use duolog_wire::SessionImported;
 
 use super::{Context, Operation};
+use crate::commands::log::tell_lost_earlier;
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
@@ -20,7 +21,9 @@ Exit code: 1 if the session, its name or another message with the same id exists
 is invalid; the error names the position and the reason. Nothing is changed in either case.
 
 JSON:
-  {\"session\": {… as sessions new …}, \"branch_count\", \"message_count\", \"line_count\"}";
+  {\"session\": {… as sessions new …}, \"branch_count\", \"message_count\", \"line_count\",
+   \"complete\", \"lost_bytes\"}
+  complete is false if the log had lost bytes when it was exported; the loss is recorded here, too.";
 
 /// Import a session from an exported document
 ///
@@ -51,6 +54,9 @@ impl Import {
             figures::things(held.lines, "line"),
             path.display()
         ));
+        if let Some(loss) = held.recorded_loss {
+            tell_lost_earlier(context.out, loss);
+        }
         context.close(store);
         Ok(Ended::Done)
     }

@@ -19,33 +19,75 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The weight of a result, and of the responses that it stands for, above that of any response by itself.
+    pub(super) const RESULT: u64 = 1 << 62;
     /// The weight of a main conversation, larger than any token count.
-    pub(super) const MAIN: u64 = 1 << 62;
+    pub(super) const MAIN: u64 = 1 << 61;
 }
 
-/// The tree of forks that a Codex rollout belongs to.
+/// What the claims of later lines depend on.
 ///
-/// A fork replays its parent's lines with other timestamps but the same totals. So a response is identified by its
-/// totals and the root of the tree: the oldest session in the chain of `session_meta` lines.
+/// A rollout of Codex belongs to a tree of forks. A fork replays what its parent told, under other timestamps but with the
+/// same totals. So a response is known by its totals and the root of the tree: the oldest session that the chain of
+/// `session_meta` lines names.
+///
+/// A thread of `codex exec` is known by its id, and is claimed as a whole: the totals of a thread that is resumed in another
+/// log go on there.
+///
+/// A result of Claude Code weighs more in a log that has more lines of its stream: that log knows the totals before it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::dialect) struct Lineage {
     began: bool,
     root: Option<u64>,
     ancestors: u64,
+    /// The thread of `codex exec`, and the largest total that it told.
+    #[serde(default)]
+    thread: Option<(u64, u64)>,
+    /// The stream of Claude Code, and how many of its lines told of usage.
+    #[serde(default)]
+    stream: Option<(u64, u64)>,
 }
 
 impl Lineage {
     /// Returns the claim of a line's usage, or `None` if no other log can contain it.
     pub(in crate::dialect) fn claim(&mut self, fact: &UsageFact) -> Option<Claim> {
         match fact {
-            UsageFact::Response(response) => response.claim(),
+            UsageFact::Response(response) => {
+                response.stream.map(|stream| self.count(stream));
+                response.claim()
+            }
+            UsageFact::Ending { stream, key, .. } => {
+                let count = self.count((*stream)?);
+                Some(Claim { key: (*key)?, weight: Claim::RESULT + count.min(Claim::RESULT - 1) })
+            }
+            UsageFact::Running { total, is_exec: true, .. } => self.claim_thread(total.as_ref()?),
             UsageFact::Running { total, last, .. } => self.claim_total(total.as_ref()?, last.as_ref()),
             UsageFact::Began { thread, parent } => {
                 self.begin(thread.as_deref().map(name), parent.as_deref().map(name));
                 None
             }
-            UsageFact::Ending { .. } | UsageFact::Model(_) | UsageFact::Thread { .. } => None,
+            UsageFact::Thread { id, .. } => {
+                let id = name(id);
+                self.thread = self.thread.filter(|(thread, _)| *thread == id).or(Some((id, 0)));
+                None
+            }
+            UsageFact::Started { .. } | UsageFact::Model(_) => None,
         }
+    }
+
+    /// Counts a line of a stream; lines of another one begin anew.
+    fn count(&mut self, stream: u64) -> u64 {
+        let before = self.stream.filter(|(of, _)| *of == stream).map_or(0, |(_, count)| count);
+        self.stream = Some((stream, before + 1));
+        before + 1
+    }
+
+    /// The log with the largest total of a thread counts all of it.
+    fn claim_thread(&mut self, total: &Tokens) -> Option<Claim> {
+        let (thread, most) = self.thread?;
+        let most = most.max(total.total().min(Claim::MAIN));
+        self.thread = Some((thread, most));
+        Some(Claim { key: short_hash(format!("thread\0{thread}").as_bytes()), weight: most })
     }
 
     /// Follows the chain of ancestors. The first line is about this session; a fork then copies the first lines of its

@@ -27,6 +27,10 @@ pub enum UsageFact {
         models: Vec<ModelTotal>,
         /// True for a stream of Claude Code, whose totals may be cumulative over several turns.
         is_stream: bool,
+        /// The session of the agent that it names.
+        stream: Option<u64>,
+        /// What makes two lines, of one log or of several, the same result; `None` if nothing tells.
+        key: Option<u64>,
         /// The timestamp.
         at: Option<Timestamp>,
     },
@@ -38,11 +42,20 @@ pub enum UsageFact {
         last: Option<Tokens>,
         /// The model, if the line names it.
         model: Option<String>,
+        /// They are those of a thread of `codex exec`.
+        is_exec: bool,
         /// The timestamp.
         at: Option<Timestamp>,
     },
     /// The model from here on.
     Model(String),
+    /// A process of Claude Code starts to answer: what another one of its session left open has no end.
+    Started {
+        /// The session of the agent that it names.
+        stream: Option<u64>,
+        /// The model, where the line names it.
+        model: Option<String>,
+    },
     /// `codex exec` continues with this thread; the totals of another thread end.
     Thread {
         /// Its id.
@@ -79,6 +92,8 @@ pub struct Response {
     pub response_id: Option<String>,
     /// The id of its request.
     pub request_id: Option<String>,
+    /// The session of the agent that its line names, if the line is from a stream.
+    pub stream: Option<u64>,
     /// The timestamp.
     pub at: Option<Timestamp>,
     /// True if it belongs to a side conversation.
@@ -129,12 +144,15 @@ fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
         }
         Some("progress") => progress(line).map(UsageFact::Response),
         Some("result") => Some(ending(line)),
-        Some("system") if line.is("subtype", "init") => model_of(line).map(UsageFact::Model),
+        Some("system") if line.is("subtype", "init") => {
+            Some(UsageFact::Started { stream: stream_of(line), model: model_of(line) })
+        }
         Some("thread.started") => Some(UsageFact::Thread { id: line.word("thread_id")?, model: model_of(line) }),
         Some("turn.completed") => {
             let total = codex_tokens(&line.object("usage")?);
             let (total, model) = (Some(total).filter(|total| total.total() > 0)?, model_of(line));
-            Some(UsageFact::Running { total: Some(total), last: None, model, at: line.instant("timestamp") })
+            let at = line.instant("timestamp");
+            Some(UsageFact::Running { total: Some(total), last: None, model, is_exec: true, at })
         }
         _ => None,
     }
@@ -153,6 +171,7 @@ fn response(line: &Object<'_>) -> Option<Response> {
         model: model.map(|model| if fast { format!("{model}-fast") } else { model }).filter(|model| is_model(model)),
         response_id: message.word("id"),
         request_id: line.word("requestId"),
+        stream: stream_of(line),
         at: line.instant("timestamp"),
         sidechain: line.flag("isSidechain") || line.some("parent_tool_use_id").is_some(),
         tokens: claude_tokens(&usage),
@@ -200,7 +219,28 @@ fn ending(line: &Object<'_>) -> UsageFact {
     let cost = line.raw("total_cost_usd").and_then(cost).filter(|cost| *cost != Money::ZERO);
     let is_stream = stream::recognises(line);
     let models = model_totals(line).unwrap_or_default();
-    UsageFact::Ending { tokens, cost, models, is_stream, at: line.instant("timestamp") }
+    let (stream, at) = (stream_of(line), line.instant("timestamp"));
+    let key = stream.filter(|_| is_stream).and_then(|stream| result_key(line, stream));
+    UsageFact::Ending { tokens, cost, models, is_stream, stream, key, at }
+}
+
+/// The session of the agent that a line of a stream names.
+fn stream_of(line: &Object<'_>) -> Option<u64> {
+    line.word("session_id").map(|id| short_hash(id.as_bytes()))
+}
+
+/// What a result is known by in every log: its id, or if it has none, how long it took and what it says of its turn. The
+/// result of a resumed session has another id, and took another time.
+fn result_key(line: &Object<'_>, stream: u64) -> Option<u64> {
+    let said = ["duration_ms", "duration_api_ms", "num_turns", "total_cost_usd", "usage", "modelUsage"];
+    let id = match line.word("uuid") {
+        Some(id) => id,
+        None => {
+            line.raw("duration_ms")?;
+            said.map(|name| line.raw(name).unwrap_or_default()).join("\0")
+        }
+    };
+    Some(short_hash(format!("result\0{stream}\0{id}").as_bytes()))
 }
 
 /// Returns the usage by model; `None` if the line has none, or has one that no row can hold.
@@ -259,6 +299,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
                 total,
                 last,
                 model: None,
+                is_exec: false,
                 at: line.instant("timestamp"),
             })
         }

@@ -42,6 +42,8 @@ impl Ending {
 /// The totals of a stream's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StreamTotal {
+    /// The session of the agent that the line names.
+    stream: Option<u64>,
     models: Vec<ModelTotal>,
     cost: Money,
     /// True if the line had no counts by model.
@@ -50,10 +52,10 @@ pub(super) struct StreamTotal {
 
 impl StreamTotal {
     /// Creates the totals of a result; counts without a model belong to the last model.
-    pub(super) fn of(ending: Ending, last_model: &str) -> Self {
+    pub(super) fn of(ending: Ending, stream: Option<u64>, last_model: &str) -> Self {
         let (is_sum, cost) = (ending.models.is_empty(), ending.cost.unwrap_or_default());
         let one = || vec![ModelTotal { model: last_model.to_owned(), tokens: ending.tokens, cost: None }];
-        Self { models: if is_sum { one() } else { ending.models }, cost, is_sum }
+        Self { stream, models: if is_sum { one() } else { ending.models }, cost, is_sum }
     }
 
     /// Returns the usage of a turn; `reported` is the sum of its responses. It is the difference to the totals before
@@ -62,11 +64,12 @@ impl StreamTotal {
     /// They are cumulative if none decreased and their sum covers the totals before and the turn. A turn without
     /// responses adds nothing, so its totals are either unchanged or its own.
     pub(super) fn since(&self, before: Option<&Self>, reported: &Tokens) -> Ending {
+        let before = before.filter(|before| before.stream == self.stream);
         let moved = before.and_then(|before| self.less(before)).filter(|_| {
             let (now, before) = (sum(&self.models).total(), before.map_or(0, |before| sum(&before.models).total()));
             if reported.total() == 0 { now == before } else { now >= before.saturating_add(reported.total()) }
         });
-        let Self { models, cost, is_sum } = moved.unwrap_or_else(|| self.clone());
+        let Self { models, cost, is_sum, .. } = moved.unwrap_or_else(|| self.clone());
         let cost = Some(cost).filter(|cost| *cost != Money::ZERO);
         Ending { tokens: sum(&models), cost, models: if is_sum { Vec::new() } else { models } }
     }

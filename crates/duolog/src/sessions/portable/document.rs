@@ -29,6 +29,8 @@ pub(super) const BRANCHES: &str = "branches";
 pub(super) const COMPACTIONS: &str = "compactions";
 pub(super) const LOG: &str = "log";
 pub(super) const BLOBS: &str = "blobs";
+/// The last member, only of a log that lost bytes.
+pub(super) const LOST_BYTES: &str = "lost_bytes";
 
 /// A JSON text in a document: as a value, or as text if the value would not preserve every byte.
 type EncodedJson = (Option<Box<RawValue>>, Option<String>);

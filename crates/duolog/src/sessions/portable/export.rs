@@ -16,8 +16,9 @@ use duolog_types::{BadId, BranchId, MessageId, ProgressionId, SessionId};
 use serde::Serialize;
 
 use super::document::{
-    BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
-    MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
+    BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LOST_BYTES, LinePart,
+    MESSAGES, MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION,
+    VERSION_KEY,
 };
 use crate::error::{Damaged, Error, Invalid, Io, NotFound, Result};
 use crate::import::{Mapped, MappedItem, MappedMessage};
@@ -62,6 +63,9 @@ impl Sessions {
             document.rows(tx, row, &contents)
         })?;
         self.lines(session, &mut document)?;
+        if let Some(loss) = document.exported.recorded_loss {
+            document.raw(format!(",\n\"{LOST_BYTES}\":{}", loss.bytes).as_bytes())?;
+        }
         document.raw(b"}\n")?;
         Ok(document.exported)
     }

@@ -7,20 +7,21 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::str::FromStr;
 
-use duolog_join::NewLog;
+use duolog_join::{NewLog, RecordedLoss};
 use duolog_log::Draft;
 use duolog_state::owned::branches::{self, BranchRow, ForkPoint};
 use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
+use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_state::owned::{message_types, progression_items};
 use duolog_state::{ConstraintKind, Error as StateError, Tx};
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::check_name;
-use duolog_types::{BranchId, Epoch, HomeId, MessageId, ProgressionId, SessionId, Timestamp};
+use duolog_types::{BranchId, Epoch, HomeId, MessageId, Position, ProgressionId, SessionId, Timestamp};
 
 use serde_json::value::RawValue;
 
@@ -72,11 +73,12 @@ impl Sessions {
             last_ord: None,
             branches: BTreeMap::new(),
             has_default: false,
+            log_bytes: 0,
             held: Exported::default(),
         };
         read(&mut document, entry_bytes_max, &mut checking)?;
         checking.has_no_gap()?;
-        let Checking { draft, session, held, .. } = checking;
+        let Checking { draft, session, held, log_bytes, .. } = checking;
         let Some(session) = session else {
             return Err(Error::Invalid(Invalid::Document {
                 at: "its beginning".to_owned(),
@@ -96,17 +98,37 @@ impl Sessions {
         let (user, name) = (session.user_id.as_deref(), session.name.as_deref());
         let stem = stem_of(&session.id, session.cwd.as_deref(), user, name);
         let called = session.name.clone().unwrap_or_default();
+        let (loss, now) = (held.recorded_loss, join.clock().now());
         let adopted = join.adopt(key, NewLog { row: session, stem }, draft, move |tx, row| {
             document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
             let pool = row.progression_id.as_deref().map(parsed).transpose()?;
             let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool, stretch: None };
             read(&mut document, entry_bytes_max, &mut writing)?;
-            writing.end_stretch()
+            writing.end_stretch()?;
+            if let Some(loss) = loss {
+                repairs::note(tx, &lost_before(row, log_bytes, loss, now))?;
+            }
+            Ok::<_, Error>(())
         });
         match adopted {
             Err(error) if error.is_taken() => Err(Error::Conflict(Conflict::NameTaken(called))),
             other => Ok(ImportedSession { session: other?.into(), held }),
         }
+    }
+}
+
+/// What is on record of a log of this length that lost bytes before it was exported.
+fn lost_before(row: &SessionRow, log_bytes: u64, loss: RecordedLoss, now: Timestamp) -> NewRepair {
+    NewRepair {
+        session_id: row.id.clone(),
+        home_id: row.home_id,
+        epoch: row.log_epoch,
+        action: RepairAction::Shorter,
+        position: Position(row.log_base.0 + log_bytes),
+        bytes: loss.bytes,
+        hash: None,
+        detail: Some("lost before the session was exported".to_owned()),
+        repaired_at: now,
     }
 }
 
@@ -138,6 +160,8 @@ struct Checking<'c> {
     /// The branches, with the last compaction row of each.
     branches: BTreeMap<BranchId, u64>,
     has_default: bool,
+    /// The length of the log so far.
+    log_bytes: u64,
     held: Exported,
 }
 
@@ -268,12 +292,21 @@ impl Take for Checking<'_> {
             return Err(wrong(format!("it is longer than the limit of a line, {} bytes", self.line_bytes_max)));
         }
         self.held.lines += 1;
+        self.log_bytes += bytes.len() as u64 + 1;
         Ok(self.draft.line(bytes)?)
     }
 
     fn blob(&mut self, part: BlobPart) -> Result<()> {
         let id = self.contents.keep_bytes(part.bytes.bytes())?;
         if id.to_string() == part.id { Ok(()) } else { Err(wrong(format!("its bytes have the id {id}"))) }
+    }
+
+    fn lost(&mut self, bytes: u64) -> Result<()> {
+        if bytes == 0 || i64::try_from(bytes).is_err() {
+            return Err(wrong(format!("{bytes} is no number of lost bytes")));
+        }
+        self.held.recorded_loss = Some(RecordedLoss { bytes });
+        Ok(())
     }
 
     fn wants_lines(&self) -> bool {
@@ -382,6 +415,10 @@ impl Take for Writing<'_, '_> {
     }
 
     fn blob(&mut self, _: BlobPart) -> Result<()> {
+        Ok(())
+    }
+
+    fn lost(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
 

@@ -8,8 +8,9 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::document::{
-    BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
-    MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
+    BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LOST_BYTES, LinePart,
+    MESSAGES, MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION,
+    VERSION_KEY,
 };
 use crate::error::{Error, Invalid, Result};
 
@@ -25,6 +26,8 @@ pub(super) trait Take {
     /// A line of the log. A receiver that wants no lines gets neither lines nor blobs.
     fn line(&mut self, part: &LinePart) -> Result<()>;
     fn blob(&mut self, part: BlobPart) -> Result<()>;
+    /// How many bytes the log lost before it was exported.
+    fn lost(&mut self, bytes: u64) -> Result<()>;
     fn wants_lines(&self) -> bool;
 }
 
@@ -163,7 +166,15 @@ impl<'de, T: Take> Visitor<'de> for Top<'_, T> {
         }
         self.each(&mut map, LOG, |take, part: LinePart| take.line(&part))?;
         self.each(&mut map, BLOBS, T::blob)?;
-        match map.next_key::<String>()? {
+        let mut last = map.next_key::<String>()?;
+        if last.as_deref() == Some(LOST_BYTES) {
+            self.at.section.set(LOST_BYTES);
+            self.at.entry.set(0);
+            let bytes = map.next_value()?;
+            self.take.lost(bytes).map_err(|error| stopped(self.failed, error))?;
+            last = map.next_key()?;
+        }
+        match last {
             None => Ok(()),
             Some(key) => {
                 let key: String = key.chars().take(64).collect();
