@@ -238,6 +238,22 @@ fn with_operation_ids(command: clap::Command) -> clap::Command {
     })
 }
 
+/// The variable with the run that `duolog runs exec` sets for its command.
+pub const RUN_VARIABLE: &str = "DUOLOG_RUN_ID";
+
+/// The argument ids of a run and of a name that belongs to it. One name alone is the second one.
+pub const FIRST_NAME: &str = "first_name";
+pub const SECOND_NAME: &str = "second_name";
+
+/// Returns the run of the environment; `None` if the variable is unset or empty.
+pub fn run_of_environment() -> Result<Option<String>, Failure> {
+    let Some(run) = env::var_os(RUN_VARIABLE).filter(|run| !run.is_empty()) else { return Ok(None) };
+    run.into_string().map(Some).map_err(|_| Failure::Given {
+        message: format!("cannot read {RUN_VARIABLE}: the value is not UTF-8"),
+        hint: Some(format!("unset {RUN_VARIABLE}, or give the run id as an argument")),
+    })
+}
+
 /// The request that a command makes under an operation id.
 pub struct Request {
     /// The id.
@@ -266,6 +282,14 @@ impl Request {
             Some((id.to_string(), values.map(|value| format!("{value:?}")).collect()))
         };
         let mut given: Vec<_> = at.ids().filter(|id| !of_global.contains(&id.as_str())).filter_map(raw).collect();
+        if let Some(alone) = given.iter_mut().find(|(id, _)| id == FIRST_NAME)
+            && matches!(at.try_contains_id(SECOND_NAME), Ok(false))
+        {
+            // The run of the environment is a part of the request.
+            SECOND_NAME.clone_into(&mut alone.0);
+            let run = env::var_os(RUN_VARIABLE).unwrap_or_default();
+            given.push((FIRST_NAME.to_owned(), vec![format!("{run:?}")]));
+        }
         given.sort_unstable();
         Some(Self { operation, command: words.join(" "), given })
     }

@@ -25,6 +25,8 @@ mod exec;
 /// Ids: unique prefixes, and where they are refused.
 mod ids;
 
+/// A run and a name that belongs to it, with flags anywhere.
+mod names;
 /// Commands that are asked again under the same operation id.
 mod retry;
 
