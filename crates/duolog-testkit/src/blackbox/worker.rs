@@ -14,7 +14,7 @@ use super::{Profile, Tally};
 use crate::random::{Random, mix};
 
 /// The flag that names an operation.
-pub const OPERATION: &str = "--operation";
+pub const OPERATION: &str = "--operation-id";
 /// Values that a reader of lines may stumble over.
 const ODD: [&str; 8] =
     ["1", "\"\\ud800\"", "1e999", "\"\\u0000\"", "\"é\u{202e}\"", "[[[[{}]]]]", "-0.0", "{\"bb\":\"same\"}"];

@@ -56,7 +56,7 @@ pub struct Append {
     /// Operation id: the lines are appended once per id, and a retry returns the first answer
     ///
     /// With --each, line N has the operation id ID/N: a retry with the same input appends only the missing lines.
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
     /// Append and acknowledge each line as it arrives
     #[arg(long)]

@@ -70,14 +70,14 @@ pub struct Search {
     /// Filter by tool: its calls and results
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Start of the time range: an instant, a day, or an age like 12h
-    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    /// Start of the range of times: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the page after the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<HitToken>,
     /// Read the logs instead of using the index

@@ -40,14 +40,14 @@ pub struct Gate {
     /// Kind of answer: approve (yes or no) or reply (a text)
     #[arg(long, default_value = "approve", value_parser = args::word(ApprovalKind::ALL, ApprovalKind::as_str))]
     kind: ApprovalKind,
-    /// Name of the requester [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Content hash; an answer must have the same hash
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
     /// Expiry: an instant, or a duration from now such as 2d; the run fails after it
-    #[arg(long, value_name = "WHEN", value_parser = args::expiry)]
+    #[arg(long, value_name = "TIME", value_parser = args::expiry)]
     expires: Option<Expiry>,
     /// JSON object to merge into the scratch in the same transaction
     #[arg(long, value_name = "JSON")]

@@ -207,7 +207,7 @@ struct Doing {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Actor to record [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Used {
     /// Text of the output; - reads it from stdin. A long text is stored in full as a blob
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
-    /// Session id, thread name or a unique prefix of an id, if not set before
+    /// Session id, unique prefix or thread name, if not set before
     #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
 }

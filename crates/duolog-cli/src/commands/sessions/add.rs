@@ -73,7 +73,7 @@ pub struct Add {
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     /// Operation id: the items are added once per id, and a retry returns the first answer
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
     /// Durability of the acknowledged items [default: durability of the configuration]
     ///

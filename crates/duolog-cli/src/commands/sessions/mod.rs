@@ -130,7 +130,7 @@ pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
 #[derive(Args)]
 struct Operation {
     /// Operation id: the change is made once per id, and a retry returns the first answer
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
 }
 

@@ -27,8 +27,8 @@ pub struct Run {
     /// Process id
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// Actor of the change [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    /// Actor to record [default: $USER]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

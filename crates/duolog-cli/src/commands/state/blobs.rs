@@ -39,13 +39,13 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Blobs {
-    /// Maximum number of blobs, largest first
-    #[arg(long, value_name = "N", default_value_t = PAGE_DEFAULT as usize)]
+    /// Maximum number of results, largest first
+    #[arg(long, short = 'n', value_name = "N", default_value_t = PAGE_DEFAULT as usize)]
     limit: usize,
     /// Remove unreferenced blobs
     #[arg(long)]
     prune: bool,
-    /// Remove without asking
+    /// Skip the confirmation prompt
     #[arg(long, short, requires = "prune")]
     yes: bool,
 }

@@ -38,14 +38,14 @@ struct Asked {
     /// Time zone of the days, like Europe/Berlin or UTC [default: local time zone]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Filter by user of the session
-    #[arg(long, visible_alias = "user-email", value_name = "USER")]
+    /// Filter by user
+    #[arg(long = "user-email", value_name = "USER")]
     user: Option<String>,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the page after the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<UsageToken>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::out::Column;
 const AFTER: &str = "\
 Examples:
   duolog usage session
-  duolog usage session --user ada@example.com --limit 50
+  duolog usage session --user-email ada@example.com --limit 50
   duolog usage session --order created --limit 200
   duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session_id'
 

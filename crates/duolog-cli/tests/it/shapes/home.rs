@@ -169,6 +169,7 @@ pub fn others(walk: &mut Walk) {
     walk.run("doctor", &[], "");
     walk.ok("config show", &[]);
     walk.ok("config check", &[]);
+    walk.ok("config init", &["--stdout"]);
     walk.ok("demo", &["--fast", "--half"]);
     walk.ok("sessions delete", &["--all", "--yes"]);
 }

@@ -34,7 +34,7 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session id, thread name or a unique prefix of an id, if known
+    /// Session id, unique prefix or thread name, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Repository of the execution
@@ -43,7 +43,7 @@ pub struct Begin {
     /// Issue number
     #[arg(long, value_name = "N")]
     issue: Option<u64>,
-    /// Actor that triggers the execution [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Execution id; the same id with different content is refused

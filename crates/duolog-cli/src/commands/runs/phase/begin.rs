@@ -31,7 +31,7 @@ JSON:
 pub struct Begin {
     #[command(flatten)]
     names: OwnedNamed,
-    /// Session id, thread name or a unique prefix of an id, if known
+    /// Session id, unique prefix or thread name, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }

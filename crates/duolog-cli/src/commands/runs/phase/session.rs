@@ -28,7 +28,7 @@ pub struct SetSession {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// Session id, thread name or a unique prefix of an id
+    /// Session id, unique prefix or thread name
     #[arg(value_name = "SESSION")]
     session: String,
 }
