@@ -9,7 +9,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::config::Config;
-use duolog::log::{Dialect, RecordFormat};
+use duolog::limits::Limits;
+use duolog::log::{Dialect, Directory, RecordFormat};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
@@ -412,6 +413,32 @@ impl Which {
             message: "no session is given".to_owned(),
             hint: Some("add a session id, a thread name or --session-name NAME".to_owned()),
         })
+    }
+}
+
+/// The directory of another program's logs that a command reads instead of the home.
+#[derive(Args)]
+pub struct LogsDir {
+    /// Directory to read instead of the home: every *.jsonl file below it; no file is changed
+    #[arg(long = "logs-dir", value_name = "DIR")]
+    logs_dir: Option<PathBuf>,
+}
+
+impl LogsDir {
+    /// Returns true if the home is read.
+    pub const fn is_none(&self) -> bool {
+        self.logs_dir.is_none()
+    }
+
+    /// Opens the directory; `None` if it is not given. Returns an error if it does not exist.
+    pub fn open(&self, limits: &Limits) -> Result<Option<Directory>, Failure> {
+        let Some(given) = &self.logs_dir else { return Ok(None) };
+        let directory = here()?.join(given);
+        let opened = Directory::open(&directory, limits)?.ok_or_else(|| Failure::Absent {
+            message: format!("there is no directory {}", directory.display()),
+            hint: Some("give the directory of the logs, for example ~/.claude/projects or ~/.codex/sessions".to_owned()),
+        })?;
+        Ok(Some(opened))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::step::{Advanced, Planned, Step};
 use crate::store::{Join, Known};
 
 /// The lines about usage that are settled together.
-const SETTLED: usize = 1024;
+pub(crate) const SETTLED: usize = 1024;
 
 /// How far the fold of one session came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

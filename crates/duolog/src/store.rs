@@ -211,7 +211,7 @@ impl Store {
 
     /// What was used: tokens, and what they cost.
     pub fn usage(&self) -> Usage {
-        Usage { store: self.clone() }
+        Usage::of_store(self.clone())
     }
 
     /// What fires when, and what came of it.

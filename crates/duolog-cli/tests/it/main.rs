@@ -60,6 +60,8 @@ mod similar;
 /// Runs: driven from a shell, killed, taken over, answered, refused.
 mod runs;
 
+/// Usage and search in the logs of other programs.
+mod logs_dir;
 /// Every log of a directory at once.
 mod stream;
 /// What Claude Code and Codex print, piped into a log and shown again.

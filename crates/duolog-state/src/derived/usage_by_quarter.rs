@@ -132,6 +132,14 @@ pub struct UsageChange {
     pub removed: UsedRow,
 }
 
+impl UsageChange {
+    /// Returns the row of a session that this is the only change of.
+    pub fn alone(self, session: SessionId) -> UsageRow {
+        let used = UsedRow::default().moved(&self);
+        UsageRow { session_id: session, quarter: self.quarter, model: self.model, charge: self.charge, used }
+    }
+}
+
 /// Moves the rows of a session. One that comes down to nothing goes, as if it had never been.
 pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> Result<()> {
     for by in changes {

@@ -2,6 +2,7 @@
 //! once, as a stream.
 
 mod blob;
+mod directory;
 mod follow;
 mod foreign;
 mod model;
@@ -26,6 +27,7 @@ pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
 pub use duolog_log::{Progress, ResetReason, Start};
 pub use duolog_state::owned::repairs::RepairRow as RecordedRepair;
+pub use directory::{Directory, DirectoryLog};
 pub use follow::Follow;
 pub use foreign::Foreign;
 pub use model::{

@@ -4,6 +4,7 @@
 //! does not know, because it is new, being written, or because there is no index that can be used, is read from the log.
 //! So the answer is the same either way, and always whole.
 
+mod directory;
 mod fold;
 mod model;
 mod reading;
@@ -11,6 +12,7 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
+pub use directory::find_in;
 pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
@@ -52,9 +54,7 @@ impl Search {
     /// another search.
     pub fn find(&self, request: &SearchRequest, mut tell: impl FnMut(&Indexed)) -> Result<Found> {
         let join = &self.store.join;
-        if let Some(token) = request.after.as_ref().filter(|token| token.list != request.list()) {
-            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
-        }
+        check_token(request)?;
         let (mut changes, mut lost) = (0, BTreeMap::new());
         loop {
             self.store.catch_up_within(request.wait)?;
@@ -249,6 +249,14 @@ impl Search {
 
     fn give_back(&self, index: Index) {
         *self.store.core.index.lock() = Some(index);
+    }
+}
+
+/// Returns an error if the token is of another search.
+fn check_token(request: &SearchRequest) -> Result<()> {
+    match request.after.as_ref().filter(|token| token.list != request.list()) {
+        Some(token) => Err(Error::Invalid(Invalid::OtherPage(token.to_string()))),
+        None => Ok(()),
     }
 }
 

@@ -112,7 +112,7 @@ pub struct Hit {
 }
 
 /// What was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The hits, the newest first.
     pub hits: Vec<Hit>,
