@@ -248,7 +248,10 @@ fn answer_whole(
 
 fn too_large(limits: &Limits) -> Failure {
     Failure::Given {
-        message: format!("the input is over the limit of a batch, {}", figures::size(limits.batch_bytes_max as u64)),
+        message: format!(
+            "cannot append the input: it is larger than the batch limit of {}",
+            figures::size(limits.batch_bytes_max as u64)
+        ),
         hint: Some("use --each to append line by line".to_owned()),
     }
 }

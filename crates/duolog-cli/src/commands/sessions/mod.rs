@@ -156,7 +156,7 @@ pub(super) fn check_metadata(text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Given {
-        message: "--metadata is not a JSON object".to_owned(),
+        message: "cannot read --metadata: it is not a JSON object".to_owned(),
         hint: Some("example: --metadata '{\"team\":\"blue\"}'".to_owned()),
     })
 }

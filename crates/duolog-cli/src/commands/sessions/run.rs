@@ -58,7 +58,7 @@ pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Given {
-        message: format!("process {pid} does not exist"),
+        message: format!("cannot set the process: process {pid} does not exist"),
         hint: Some("use --pid $$ for the current shell".to_owned()),
     })
 }

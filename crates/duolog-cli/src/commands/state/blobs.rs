@@ -120,7 +120,7 @@ fn ask(out: &Out, counted: &CountedBlobs, now: Timestamp) -> Result<bool, Failur
     let blobs = figures::things(prunable.len() as u64, "blob");
     let what = format!("{blobs} without references ({})", figures::size(prunable.iter().sum()));
     out.ask(&format!("remove {what}?")).ok_or_else(|| Failure::Given {
-        message: format!("cannot remove {what}: no terminal to confirm"),
+        message: format!("cannot remove {what}: stdin is not a terminal, so nobody can confirm"),
         hint: Some("add --yes".to_owned()),
     })
 }
