@@ -9,7 +9,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::config::Config;
-use duolog::log::{Dialect, RecordFormat};
+use duolog::limits::Limits;
+use duolog::log::{Dialect, Directory, RecordFormat};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
@@ -22,21 +23,25 @@ use crate::failure::Failure;
 use crate::login;
 use crate::out::exit_codes;
 
-const AFTER: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   duolog demo
   echo '{\"type\":\"user\",\"text\":\"hello\"}' | duolog log append --session demo
   duolog log tail demo --follow
-  duolog sessions list
+  duolog sessions list";
 
+/// The search order of the home directory, and the addresses of the state store.
+pub const HOME: &str = "\
 Home directory, in order of precedence:
   --home, DUOLOG_HOME, .duolog in the current directory or a parent, the XDG directories of the user
 
 State store [default: SQLite in the home], set with --store, DUOLOG_STORE or the key store.address:
   sqlite:DIRECTORY or DIRECTORY
   postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]
-  The logs stay in the home. Other users can read command lines: pass a password in the environment.
+  The logs stay in the home. Other users can read command lines: pass a password in the environment.";
 
+/// The environment variables.
+pub const ENVIRONMENT: &str = "\
 Environment:
   DUOLOG_HOME     home directory; --home overrides it
   DUOLOG_STORE    address of the state store; --store overrides it
@@ -47,14 +52,14 @@ Environment:
 
 /// Returns the text after the list of commands: examples, home, store, environment and exit codes.
 fn after() -> String {
-    format!("{AFTER}\n\n{}", exit_codes())
+    format!("{EXAMPLES}\n\n{HOME}\n\n{ENVIRONMENT}\n\n{}", exit_codes())
 }
 
 /// The page of a list.
 #[derive(Args)]
 pub struct Paging {
     /// Maximum number of results [max: 200]
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     pub limit: u32,
     /// Page token printed by the previous page
@@ -93,13 +98,6 @@ pub struct Global {
     /// When to use color
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: Color,
-    /// Layout of tables
-    #[arg(id = "layout", long = "layout", short = 'o', global = true, value_name = "LAYOUT")]
-    #[arg(help_heading = "Global options")]
-    pub layout: Option<TableLayout>,
-    /// Table columns by JSON name, for example id,name,status
-    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = "Global options")]
-    pub columns: Vec<String>,
 }
 
 /// The format of tables.
@@ -168,7 +166,7 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
 
 impl<T: Subcommand> Subcommand for Deferred<T> {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        command.defer(|command| with_operation_ids(keeping_about(command, T::augment_subcommands)))
+        command.defer(|command| with_shared_flags(keeping_about(command, T::augment_subcommands)))
     }
 
     fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
@@ -220,22 +218,104 @@ const ONCE: &[(&str, &[&str])] = &[
 /// The argument id of `--operation-id`.
 const OPERATION_ID: &str = "operation_id";
 
-/// Adds `--operation-id` to the subcommands that take it.
-fn with_operation_ids(command: clap::Command) -> clap::Command {
+/// The commands that print one table and take `--layout` and `--columns`, by parent command.
+const LISTS: &[(&str, &[&str])] = &[
+    ("log", &["verify"]),
+    ("sessions", &["branches", "history", "inbox", "list", "similar"]),
+    ("runs", &["errors", "history", "list", "stats"]),
+    ("execution", &["list"]),
+    ("approvals", &["list"]),
+    ("chats", &["list"]),
+    ("schedules", &["list", "runs"]),
+    ("state", &["blobs"]),
+    ("usage", &["daily", "model", "session", "workflow"]),
+    ("workflows", &["list"]),
+    ("config", &["show"]),
+];
+
+/// The commands that print tables besides other text and take only `--layout`, by parent command.
+const VIEWS: &[(&str, &[&str])] = &[("runs", &["show"]), ("sessions", &["show"]), ("state", &["stats"])];
+
+/// The argument ids of `--layout` and `--columns`.
+const LAYOUT: &str = "layout";
+const COLUMNS: &str = "columns";
+
+/// Adds `--operation-id`, `--layout` and `--columns` to the subcommands that take them.
+fn with_shared_flags(command: clap::Command) -> clap::Command {
     let above = command.get_name().to_owned();
-    let takes = ONCE.iter().find(|(name, _)| *name == above).map_or(&[][..], |(_, names)| *names);
-    command.mut_subcommands(|below| {
-        if !takes.contains(&below.get_name()) {
-            return if ONCE.iter().any(|(name, _)| *name == below.get_name()) {
-                with_operation_ids(below)
-            } else {
-                below
-            };
+    let takes = |list: &[(&str, &[&str])], below: &str| {
+        list.iter().any(|(name, names)| *name == above && names.contains(&below))
+    };
+    command.mut_subcommands(|mut below| {
+        if below.has_subcommands() {
+            return with_shared_flags(below);
         }
-        let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
-        let flag = flag.value_parser(clap::value_parser!(OperationId));
-        let flag = if below.get_name() == "inbox" { flag.requires("ack") } else { flag };
-        below.arg(flag.help("Operation id for retries: the same request is applied once"))
+        let name = below.get_name().to_owned();
+        if takes(ONCE, &name) {
+            let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
+            let flag = flag.value_parser(clap::value_parser!(OperationId));
+            let flag = if name == "inbox" { flag.requires("ack") } else { flag };
+            below = below.arg(flag.help("Operation id for retries: the same request is applied once"));
+        }
+        if takes(LISTS, &name) || takes(VIEWS, &name) {
+            let flag = clap::Arg::new(LAYOUT).long("layout").short('o').value_name("LAYOUT");
+            let flag = flag.value_parser(clap::value_parser!(TableLayout));
+            below = below.arg(flag.help("Layout of the table"));
+        }
+        if takes(LISTS, &name) {
+            let flag = clap::Arg::new(COLUMNS).long("columns").value_name("NAMES").value_delimiter(',');
+            let flag = flag.action(clap::ArgAction::Append);
+            below = below.arg(flag.help("Columns by JSON name, for example id,status"));
+        }
+        below
+    })
+}
+
+/// The layout of tables on the command line.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// The layout.
+    pub layout: Option<TableLayout>,
+    /// The columns to show; empty if `--columns` is not given.
+    pub columns: Vec<String>,
+}
+
+impl Tables {
+    /// Returns the options of the parsed command; the default if it prints no table.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let (at, _) = leaf(matches);
+        // The lookup fails if the command has no such flag.
+        let columns = at.try_get_many::<String>(COLUMNS).ok().flatten();
+        Self {
+            layout: at.try_get_one(LAYOUT).ok().flatten().copied(),
+            columns: columns.map_or_else(Vec::new, |names| names.cloned().collect()),
+        }
+    }
+}
+
+/// Returns the matches of the parsed command, and its words.
+fn leaf(matches: &ArgMatches) -> (&ArgMatches, Vec<&str>) {
+    let (mut at, mut words) = (matches, Vec::new());
+    while let Some((name, below)) = at.subcommand() {
+        words.push(name);
+        at = below;
+    }
+    (at, words)
+}
+
+/// The variable with the run that `duolog runs exec` sets for its command.
+pub const RUN_VARIABLE: &str = "DUOLOG_RUN_ID";
+
+/// The argument ids of a run and of a name that belongs to it. One name alone is the second one.
+pub const FIRST_NAME: &str = "first_name";
+pub const SECOND_NAME: &str = "second_name";
+
+/// Returns the run of the environment; `None` if the variable is unset or empty.
+pub fn run_of_environment() -> Result<Option<String>, Failure> {
+    let Some(run) = env::var_os(RUN_VARIABLE).filter(|run| !run.is_empty()) else { return Ok(None) };
+    run.into_string().map(Some).map_err(|_| Failure::Given {
+        message: format!("cannot read {RUN_VARIABLE}: the value is not UTF-8"),
+        hint: Some(format!("unset {RUN_VARIABLE}, or give the run id as an argument")),
     })
 }
 
@@ -252,21 +332,25 @@ pub struct Request {
 impl Request {
     /// Returns the request of the parsed command; `None` if it has no operation id.
     pub fn of(matches: &ArgMatches) -> Option<Self> {
-        let (mut at, mut words) = (matches, Vec::new());
-        while let Some((name, below)) = at.subcommand() {
-            words.push(name);
-            at = below;
-        }
+        let (at, words) = leaf(matches);
         // The lookup fails if the command has no such flag.
         let operation = at.try_get_one::<OperationId>(OPERATION_ID).ok().flatten()?.clone();
         // The output format is not part of the request, and an id is unique within its home.
-        let of_global = ["home", "store", "json", "quiet", "color", OPERATION_ID];
+        let of_global = ["home", "store", "json", "quiet", "color", LAYOUT, COLUMNS, OPERATION_ID];
         #[allow(clippy::unnecessary_debug_formatting, reason = "Display loses bytes that are not UTF-8")]
         let raw = |id: &clap::Id| {
             let values = at.try_get_raw(id.as_str()).ok().flatten()?;
             Some((id.to_string(), values.map(|value| format!("{value:?}")).collect()))
         };
         let mut given: Vec<_> = at.ids().filter(|id| !of_global.contains(&id.as_str())).filter_map(raw).collect();
+        if let Some(alone) = given.iter_mut().find(|(id, _)| id == FIRST_NAME)
+            && matches!(at.try_contains_id(SECOND_NAME), Ok(false))
+        {
+            // The run of the environment is a part of the request.
+            SECOND_NAME.clone_into(&mut alone.0);
+            let run = env::var_os(RUN_VARIABLE).unwrap_or_default();
+            given.push((FIRST_NAME.to_owned(), vec![format!("{run:?}")]));
+        }
         given.sort_unstable();
         Some(Self { operation, command: words.join(" "), given })
     }
@@ -286,10 +370,10 @@ pub fn here() -> Result<PathBuf, Failure> {
 /// The session that a command reads.
 #[derive(Args)]
 pub struct Which {
-    /// Session id, id prefix or thread name
+    /// Session id, unique prefix or thread name
     #[arg(value_name = "SESSION", conflicts_with_all = ["session", "user_email", "session_name"])]
     reference: Option<String>,
-    /// Session id, id prefix or thread name
+    /// Session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
     session: Option<String>,
     #[command(flatten)]
@@ -330,6 +414,34 @@ impl Which {
             message: "no session is given".to_owned(),
             hint: Some("add a session id, a thread name or --session-name NAME".to_owned()),
         })
+    }
+}
+
+/// The directory of another program's logs that a command reads instead of the home.
+#[derive(Args)]
+pub struct LogsDir {
+    /// Directory to read instead of the home: every *.jsonl file below it; no file is changed
+    #[arg(long = "logs-dir", value_name = "DIR")]
+    logs_dir: Option<PathBuf>,
+}
+
+impl LogsDir {
+    /// Returns true if the home is read.
+    pub const fn is_none(&self) -> bool {
+        self.logs_dir.is_none()
+    }
+
+    /// Opens the directory; `None` if it is not given. Returns an error if it does not exist.
+    pub fn open(&self, limits: &Limits) -> Result<Option<Directory>, Failure> {
+        let Some(given) = &self.logs_dir else { return Ok(None) };
+        let directory = here()?.join(given);
+        let opened = Directory::open(&directory, limits)?.ok_or_else(|| Failure::Absent {
+            message: format!("there is no directory {}", directory.display()),
+            hint: Some(
+                "give the directory of the logs, for example ~/.claude/projects or ~/.codex/sessions".to_owned(),
+            ),
+        })?;
+        Ok(Some(opened))
     }
 }
 

@@ -39,8 +39,22 @@ pub type CommandResult = Result<Ended, Failure>;
 pub enum Failure {
     /// An error of the store.
     Store(duolog::Error),
+    /// The home that `--home` or `DUOLOG_HOME` names does not exist.
+    NoHome {
+        /// Its directory.
+        home: PathBuf,
+        /// The error of the store.
+        error: duolog::Error,
+    },
     /// Invalid input.
     Given {
+        /// The error message.
+        message: String,
+        /// The hint.
+        hint: Option<String>,
+    },
+    /// Something exists already.
+    Conflict {
         /// The error message.
         message: String,
         /// The hint.
@@ -129,8 +143,9 @@ impl Failure {
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Store(error) => error.kind(),
+            Self::Store(error) | Self::NoHome { error, .. } => error.kind(),
             Self::Absent { .. } => ErrorKind::NotFound,
+            Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Config(ConfigError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 ErrorKind::NotFound
             }
@@ -147,8 +162,11 @@ impl Failure {
     pub fn message(&self) -> String {
         match self {
             Self::Store(error) => with_causes(error),
+            Self::NoHome { home, .. } => format!("there is no home at {}", home.display()),
             Self::Config(error) => with_causes(error),
-            Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
+            Self::Given { message, .. } | Self::Conflict { message, .. } | Self::Absent { message, .. } => {
+                message.clone()
+            }
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
             Self::Unseen { done, source } => format!("cannot write the answer: {source}; {done}"),
@@ -174,7 +192,10 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => hints::of(error),
-            Self::Given { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
+            Self::NoHome { home, .. } => {
+                Some(format!("check the path, or create the home: duolog --home {} init", home.display()))
+            }
+            Self::Given { hint, .. } | Self::Conflict { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
                 Some("unset the variable or option, or set a valid value".to_owned())
             }
@@ -197,7 +218,7 @@ impl Failure {
 
     /// Returns true if the home does not exist yet.
     pub fn is_missing_home(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_missing_home())
+        matches!(self, Self::NoHome { .. }) || matches!(self, Self::Store(error) if error.is_missing_home())
     }
 
     /// Adds the number of lines that were appended before the failure. A closed output is returned unchanged.

@@ -57,11 +57,10 @@ pub fn ahead(at: Timestamp, now: Timestamp) -> String {
     if seconds <= 0 { "now".to_owned() } else { format!("in {}", span(seconds)) }
 }
 
-/// Formats a duration: `350ms`, `1.2s`, `3m 20s`, `2h 5m`.
-pub fn took(ms: u64) -> String {
+/// Formats a duration: `0.3s`, `1.2s`, `3m 20s`, `2h 5m`.
+pub fn duration(ms: u64) -> String {
     match ms {
-        ..=999 => format!("{ms}ms"),
-        1_000..=59_999 => format!("{}.{}s", ms / 1_000, ms % 1_000 / 100),
+        ..=59_999 => format!("{}.{}s", ms / 1_000, ms % 1_000 / 100),
         60_000..=3_599_999 => format!("{}m {}s", ms / 60_000, ms % 60_000 / 1_000),
         _ => format!("{}h {}m", ms / 3_600_000, ms % 3_600_000 / 60_000),
     }

@@ -22,20 +22,20 @@ fn main() -> ExitCode {
     // Without a handler SIGXFSZ ends the process; with one, a write beyond the file size limit fails with an error.
     // Registering is best effort.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let (cli, request) = match parse() {
+    let (cli, request, tables) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => return out::refuse(&error),
     };
-    let mut out = out::Out::new(&cli.global);
+    let mut out = out::Out::new(&cli.global, tables);
     let ended = commands::run(cli, request, &mut out);
     out.end(ended)
 }
 
 /// Parses the command line. The command tree is never dropped: dropping it takes a while and the process ends soon.
-fn parse() -> Result<(args::Cli, Option<args::Request>), clap::Error> {
+fn parse() -> Result<(args::Cli, Option<args::Request>, args::Tables), clap::Error> {
     let mut tree = ManuallyDrop::new(args::Cli::command());
     let mut matches = tree.try_get_matches_from_mut(env::args_os())?;
-    let request = args::Request::of(&matches);
+    let (request, tables) = (args::Request::of(&matches), args::Tables::of(&matches));
     let cli = args::Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))?;
-    Ok((cli, request))
+    Ok((cli, request, tables))
 }

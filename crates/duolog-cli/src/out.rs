@@ -31,7 +31,7 @@ use screen::{Screen, styled, visible};
 pub use table::{Column, Layout, Table};
 pub use timeline::{Detail, ItemContext, Timeline};
 
-use crate::args::{Color, Global, TableLayout};
+use crate::args::{Color, Global, TableLayout, Tables};
 use crate::failure::{CommandResult, Ended, Failure};
 
 /// The exit codes: code, error kinds and meaning. Help and docs show this table.
@@ -121,8 +121,8 @@ struct StderrSettings {
 }
 
 impl Out {
-    /// Creates the output that the global options ask for.
-    pub fn new(global: &Global) -> Self {
+    /// Creates the output that the options ask for.
+    pub fn new(global: &Global, tables: Tables) -> Self {
         let colored = |auto: anstream::ColorChoice| match global.color {
             Color::Always => true,
             Color::Never => false,
@@ -132,8 +132,8 @@ impl Out {
             json: global.json,
             color: colored(AutoStream::choice(&io::stdout())),
             layout: Layout {
-                is_wide: global.layout == Some(TableLayout::Wide),
-                columns: (!global.columns.is_empty()).then(|| global.columns.clone()),
+                is_wide: tables.layout == Some(TableLayout::Wide),
+                columns: (!tables.columns.is_empty()).then_some(tables.columns),
             },
             talk: StderrSettings { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
             stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),

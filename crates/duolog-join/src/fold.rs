@@ -21,8 +21,8 @@ use crate::seal::SealPlan;
 use crate::step::{Step, StepPlan, StepResult};
 use crate::store::{Join, Known};
 
-/// The maximum number of usage lines that are settled together.
-const SETTLED_MAX: usize = 1024;
+/// The lines about usage that are settled together.
+pub(crate) const SETTLED_MAX: usize = 1024;
 
 /// The progress of the fold of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -210,6 +210,11 @@ impl RootFollower {
         self.logs.len()
     }
 
+    /// Iterates over the files that are followed, each with the position after the last line delivered or left out.
+    pub fn logs(&self) -> impl Iterator<Item = (&Path, Position)> {
+        self.logs.iter().map(|(path, log)| (&**path, log.position()))
+    }
+
     /// Returns true if a file could not be checked, because a writer held its lock.
     pub fn is_held_up(&self) -> bool {
         !self.later.is_empty()

@@ -26,6 +26,15 @@ pub struct ConfigShown {
     pub workflows: Vec<ConfigWorkflow>,
 }
 
+/// The template of a configuration file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ConfigTemplate {
+    /// The file that was written; null if the template was only printed.
+    pub path: Option<String>,
+    /// The template: every key with its default or an example, as comments.
+    pub template: String,
+}
+
 /// A setting.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigSetting {

@@ -223,7 +223,7 @@ impl Store {
 
     /// Returns the handle for token usage and cost.
     pub fn usage(&self) -> Usage {
-        Usage { store: self.clone() }
+        Usage::of_store(self.clone())
     }
 
     /// Returns the handle for schedules, their overrides and their history.

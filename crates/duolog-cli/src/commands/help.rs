@@ -3,12 +3,28 @@
 use clap::{Args, CommandFactory as _};
 
 use super::Context;
-use crate::args::Cli;
+use crate::args::{Cli, ENVIRONMENT, HOME};
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::exit_codes;
 
-/// The topic that is not a command.
-const EXIT_CODES: &str = "exit-codes";
+/// The topics that are not commands: name, description and text.
+const TOPICS: [(&str, &str, fn() -> String); 4] = [
+    ("environment", "Environment variables", || ENVIRONMENT.to_owned()),
+    ("exit-codes", "Exit codes", exit_codes),
+    ("home", "Home directory and state store", || HOME.to_owned()),
+    ("topics", "This list", topics),
+];
+
+/// Returns the list of the topics as a help section.
+fn topics() -> String {
+    let line = |(name, about, _): &(&str, &str, fn() -> String)| format!("\n  {name:<11}  {about}");
+    TOPICS.iter().map(line).fold("Topics:".to_owned(), |text, line| text + &line)
+}
+
+/// Returns the text after the options.
+fn after() -> String {
+    format!("{}\n\n{AFTER}", topics())
+}
 
 const AFTER: &str = "\
 Examples:
@@ -16,10 +32,8 @@ Examples:
   duolog help exit-codes";
 
 /// Print the help of a command or topic
-///
-/// Topics: exit-codes.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = after())]
 pub struct Help {
     /// Command or topic
     #[arg(value_name = "COMMAND")]
@@ -28,8 +42,9 @@ pub struct Help {
 
 impl Help {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        if self.words == [EXIT_CODES] {
-            context.out.raw(exit_codes().as_bytes())?;
+        let topic = TOPICS.iter().find(|(name, ..)| self.words == [*name]);
+        if let Some((_, _, text)) = topic {
+            context.out.raw(text().as_bytes())?;
             context.out.raw(b"\n")?;
             return Ok(Ended::Done);
         }
@@ -38,8 +53,10 @@ impl Help {
         let mut at = &mut command;
         for word in &self.words {
             at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Given {
-                message: format!("unknown command or topic {:?}", self.words.join(" ")),
-                hint: Some("to list the commands, run: duolog --help; the only topic is exit-codes".to_owned()),
+                message: format!("cannot show help: unknown command or topic {:?}", self.words.join(" ")),
+                hint: Some(
+                    "to list the commands, run: duolog --help; to list the topics, run: duolog help topics".to_owned(),
+                ),
             })?;
         }
         context.out.raw(at.render_long_help().to_string().as_bytes())?;

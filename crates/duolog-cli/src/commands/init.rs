@@ -41,7 +41,7 @@ impl Init {
         let home = match (&context.global.home, self.directory) {
             (Some(_), Some(_)) => {
                 return Err(Failure::Given {
-                    message: "--home and DIR cannot be used together".to_owned(),
+                    message: "cannot create the home: --home and DIR cannot be used together".to_owned(),
                     hint: Some("use --home for the home itself, or DIR for the parent of .duolog".to_owned()),
                 });
             }

@@ -1,4 +1,4 @@
-//! `duolog man`, for packagers.
+//! `duolog man`.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
-  duolog man target/man";
+  duolog man ~/.local/share/man/man1 && man duolog-sessions-list";
 
-/// Write a manual page for every command
+/// Write the manual pages of all commands
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Man {

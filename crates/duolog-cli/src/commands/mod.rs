@@ -35,10 +35,11 @@ mod usage;
 mod workflows;
 
 use std::cell::{OnceCell, RefCell};
+use std::path::Path;
 
 use clap::Subcommand;
 use duolog::config::Config;
-use duolog::{Home, Store, StoreAddress, StoreOptions};
+use duolog::{Home, HomeSource, Store, StoreAddress, StoreOptions};
 
 use crate::args::{Cli, Deferred, Global, Request};
 use crate::environment;
@@ -78,10 +79,11 @@ pub enum Command {
     #[command(subcommand)]
     Usage(Deferred<usage::Usage>),
     Doctor(doctor::Doctor),
-    /// Show and check the configuration
+    /// Show, check and create the configuration
     #[command(subcommand)]
     Config(Deferred<config::Config>),
     Completions(completions::Completions),
+    Man(man::Man),
     Help(help::Help),
     Version(help::Version),
     #[command(hide = true)]
@@ -92,8 +94,6 @@ pub enum Command {
     ExecGuard(runs::ExecGuard),
     #[command(hide = true)]
     Docs(docs::Docs),
-    #[command(hide = true)]
-    Man(man::Man),
 }
 
 /// The context of a command: options, output, home and configuration.
@@ -121,17 +121,24 @@ impl Context<'_> {
         self.open(self.options()?.for_reading())
     }
 
-    /// Opens the store for reading; `None` if the home, and so the state in it, does not exist yet.
+    /// Opens the store for reading; `None` if the home, and so the state in it, does not exist yet. Warns if the home was
+    /// named: the name may be misspelled.
     pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match self.open_to_read() {
-            Err(failure) if failure.is_missing_home() && *self.config()?.store() == StoreAddress::Home => Ok(None),
+            Err(failure) if failure.is_missing_home() && *self.config()?.store() == StoreAddress::Home => {
+                if let Failure::NoHome { home, .. } = &failure {
+                    let source = self.home()?.source.as_str();
+                    self.out.warn(format_args!("there is no home at {} ({source})", home.display()));
+                }
+                Ok(None)
+            }
             other => other.map(Some),
         }
     }
 
     /// Opens the store for writing.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
-        let store = self.open(self.options()?)?;
+        let store = self.open_or_create(self.options()?)?;
         let Some(Request { operation, command, given }) = &self.request else { return Ok(store) };
         Ok(store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?)
     }
@@ -139,7 +146,7 @@ impl Context<'_> {
     /// Opens the store for writing, for a long-running command.
     pub fn open_to_stay(&self) -> Result<Store, Failure> {
         let (home, config) = self.settled()?;
-        self.open(StoreOptions::at(home.clone()).configured(config))
+        self.open_or_create(StoreOptions::at(home.clone()).configured(config))
     }
 
     /// Returns the home.
@@ -181,17 +188,49 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// Adds the directory to the error that a named home does not exist.
+    fn of_home(&self, error: duolog::Error) -> Failure {
+        match self.home() {
+            Ok(home)
+                if error.is_missing_home() && matches!(home.source, HomeSource::Named | HomeSource::Environment) =>
+            {
+                Failure::NoHome { home: directory(home).to_owned(), error }
+            }
+            _ => error.into(),
+        }
+    }
+
     /// Returns the options to open the store for a one-shot command.
     pub fn options(&self) -> Result<StoreOptions, Failure> {
         let (home, config) = self.settled()?;
         Ok(StoreOptions::at(home.clone()).configured(config).one_shot())
     }
 
+    /// Opens the store for writing, and notes if that created the home.
+    fn open_or_create(&self, options: StoreOptions) -> Result<Store, Failure> {
+        let home = self.home()?;
+        let is_new = !home.state.is_dir();
+        let store = self.open(options)?;
+        if is_new {
+            self.out.note(format_args!("created home {}", directory(home).display()));
+        }
+        Ok(store)
+    }
+
     fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
-        let store = Store::open(options)?;
+        let store = Store::open(options).map_err(|error| self.of_home(error))?;
         self.warn_of_config()?;
         store.warnings().iter().for_each(|warning| self.out.warn(warning));
         Ok(store)
+    }
+}
+
+/// Returns the directory of a home; that of its state if its roles have different parents.
+fn directory(home: &Home) -> &Path {
+    let parent = |role: &Path| role.parent().map(Path::to_owned);
+    match home.state.parent() {
+        Some(directory) if parent(&home.cache) == parent(&home.state) => directory,
+        _ => &home.state,
     }
 }
 

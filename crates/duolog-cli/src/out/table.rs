@@ -192,6 +192,8 @@ impl Table {
             return Ok((0..self.columns.len()).filter(is_shown).collect());
         };
         let place = |name: &String| {
+            // A duration is formatted with its units: its column is named without the unit of the JSON field.
+            let name = name.strip_suffix("_ms").unwrap_or(name);
             let found = self.columns.iter().position(|(_, title)| title.eq_ignore_ascii_case(name));
             found.ok_or_else(|| {
                 let known: Vec<_> = self.columns.iter().map(|(_, title)| title.to_ascii_lowercase()).collect();

@@ -265,7 +265,7 @@ impl Timeline {
         }
         let Some(started_at) = self.turn.and_then(|turn| turn.started_at) else { return Some(instant(at)) };
         let millis = u64::try_from((at.as_micros() - started_at.as_micros()) / 1000).ok()?;
-        Some(format!("+{}", duration(millis)))
+        Some(format!("+{}", figures::duration(millis)))
     }
 }
 
@@ -327,7 +327,7 @@ fn figures_of(ending: &Ending) -> Vec<String> {
         let (context, output) = (figures::count(tokens.context()), figures::count(tokens.output));
         facts.push(format!("{context} tokens in, {output} out"));
     }
-    facts.extend(ending.duration_ms.map(|millis| format!("took {}", duration(millis))));
+    facts.extend(ending.duration_ms.map(|millis| format!("took {}", figures::duration(millis))));
     facts
 }
 
@@ -335,14 +335,4 @@ fn figures_of(ending: &Ending) -> Vec<String> {
 fn instant(at: Timestamp) -> String {
     let text = at.to_string();
     text.get(..19).map_or_else(|| text.clone(), |seconds| format!("{seconds}Z"))
-}
-
-fn duration(millis: u64) -> String {
-    let seconds = millis / 1000;
-    match seconds {
-        0..=9 => format!("{seconds}.{}s", millis % 1000 / 100),
-        10..=59 => format!("{seconds}s"),
-        60..=3599 => format!("{}m {}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
-    }
 }

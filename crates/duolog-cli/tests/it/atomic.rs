@@ -143,7 +143,7 @@ fn lines_below(directory: &Path, all: &mut String) {
 fn a_command_that_fails_at_any_of_its_writes_changes_nothing(place: &Place) {
     let state = Faulty::on(place);
     let started =
-        state.printed(&["runs", "start", "build", "--trigger", "t", "--id", "r", "--claim", "w", "--context", "{}"]);
+        state.printed(&["runs", "start", "build", "--trigger", "t", "--id", "r", "--owner", "w", "--context", "{}"]);
     let fence = started.split_once(' ').expect("a run and a fence").1.to_owned();
     let plan = state.printed(&["runs", "phase", "begin", "r", "plan", "--fence", &fence]);
     state.run(&["runs", "phase", "session", "r", &plan, "s", "--fence", &fence]);
@@ -156,7 +156,7 @@ fn a_command_that_fails_at_any_of_its_writes_changes_nothing(place: &Place) {
     state.run(&["runs", "nodes", "r", "{\"n1\":\"done\",\"n2\":\"running\"}", "--fence", &fence]);
     let gate = ["runs", "gate", "r", "ship", "--id", "g1", "--summary", "Ship?", "--scratch", "{\"c\":3,\"d\":4}"];
     state.run(&[&gate[..], &["--loop-key", "loop", "--iteration", "1", "--output", &plan, "--fence", &fence]].concat());
-    state.run(&["approvals", "approve", "g1", "--response", "go"]);
+    state.run(&["approvals", "approve", "g1", "--reason", "go"]);
     let fence = state.printed(&["runs", "claim", "r", "--owner", "w"]);
     state.run(&["runs", "acknowledge", "r", "g1", "--fence", &fence]);
     state.run(&["runs", "renew", "r", "--fence", &fence]);

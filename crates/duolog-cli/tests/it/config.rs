@@ -168,3 +168,30 @@ fn limits_of_runs_are_those_of_the_file() {
     let wrong = with(&kit, &["runs", "list"], "DUOLOG_RUNS_LEASE", "1s").is(2);
     wrong.says("DUOLOG_RUNS_LEASE is \"1s\"; expected a time from \"3s\" to \"1d\"");
 }
+
+#[test]
+fn the_template_sets_every_key_to_its_default() {
+    let kit = Kit::new();
+    let run = |args: &[&str]| Ran::of(kit.command(args).env_remove("DUOLOG_USER_EMAIL").output().expect("runs"));
+    let defaults = run(&["config", "show", "--json"]).is(0).field("/settings");
+    let printed = run(&["config", "init", "--stdout"]).is(0).text();
+    assert!(!kit.home().exists(), "printing makes nothing");
+    run(&["config", "init"]).is(0);
+    let file = kit.home().join("config/duolog.toml");
+    let template = fs::read_to_string(&file).expect("a file");
+    assert_eq!(template, printed);
+    assert!(template.lines().all(|line| line.is_empty() || line.starts_with('#')), "{template}");
+    assert_eq!(run(&["config", "show", "--json"]).is(0).field("/settings"), defaults, "all lines are comments");
+    let again = run(&["config", "init"]).is(1).says("the file exists").stderr;
+    assert!(again.contains("duolog config init --stdout"), "{again}");
+    let uncommented: Vec<&str> = template.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
+    fs::write(&file, uncommented.join("\n")).expect("written");
+    run(&["config", "check"]).is(0);
+    let set = run(&["config", "show", "--json"]).is(0);
+    let (set, defaults) = (set.field("/settings"), defaults.as_array().expect("settings").clone());
+    for (set, default) in set.as_array().expect("settings").iter().zip(&defaults) {
+        assert_eq!((&set["key"], &set["value"]), (&default["key"], &default["value"]));
+        assert_eq!(set["source"], "file", "{set}");
+    }
+    assert_eq!(set.as_array().map(Vec::len), Some(defaults.len()));
+}

@@ -67,7 +67,7 @@ fn a_refused_command_leaves_no_session(place: &Place) {
         (&["sessions", "add", "--item", "1", "--branch", "nowhere"], b"", 1),
         (&["log", "append", "--line", "NaN"], b"", 2),
         (&["log", "append", "--line", "{}", "--if-position", "7"], b"", 7),
-        (&["log", "append", "--line", "{}", "--if-position", "7", "--operation", "op"], b"", 7),
+        (&["log", "append", "--line", "{}", "--if-position", "7", "--operation-id", "op"], b"", 7),
         (&["log", "append", "--each"], b"NaN\n", 2),
         (&["log", "append", "--each", "--if-position", "7"], b"{}\n", 7),
     ];
@@ -86,7 +86,7 @@ fn a_refused_command_leaves_no_session(place: &Place) {
 fn a_command_that_is_repeated_creates_one_session(place: &Place) {
     let kit = Kit::on(place);
     for command in [&["sessions", "add", "--item", "1"][..], &["log", "append", "--line", "{}"]] {
-        let command = [command, &["--user-email", "ada", "--operation", "op", "--json"]].concat();
+        let command = [command, &["--user-email", "ada", "--operation-id", "op", "--json"]].concat();
         let first = kit.run(&command).is(0).text();
         for _ in 0..2 {
             assert_eq!(kit.run(&command).is(0).text(), first);
@@ -127,7 +127,7 @@ fn metadata_is_set_and_shown() {
     said.run(&kit, &["sessions", "items", "demo", "--detail"]).is(0);
     said.run(&kit, &["sessions", "items", "demo", "--detail", "--json"]).is(0);
     said.run(&kit, &["sessions", "items", "demo", "--pool"]).is(0);
-    said.run(&kit, &["sessions", "close", "demo", "--reason", "done", "--actor", "ada"]).is(0);
+    said.run(&kit, &["sessions", "close", "demo", "--reason", "done", "--by", "ada"]).is(0);
     said.run(&kit, &["sessions", "history", "demo"]).is(0);
     said.run(&kit, &["sessions", "history", "demo", "--json"]).is(0);
     said.run(&kit, &["sessions", "send", "--to", "demo", "--content", "1", "--id", "note"]).is(0);
@@ -171,10 +171,9 @@ fn output_of_the_commands() {
     said.run(&kit, &["sessions", "clear", "demo"]).is(2);
     said.run(&kit, &["sessions", "clear", "demo", "--yes", "--json"]).is(0);
     said.run(&kit, &["sessions", "pop", "demo", "--json"]).is(1);
-    said.run(&kit, &["sessions", "close", "demo", "--status", "failed", "--reason", "it broke", "--actor", "ada"])
-        .is(0);
+    said.run(&kit, &["sessions", "close", "demo", "--status", "failed", "--reason", "it broke", "--by", "ada"]).is(0);
     said.run(&kit, &["sessions", "close", "demo", "--json"]).is(1);
-    said.run(&kit, &["sessions", "reopen", "demo", "--reason", "again", "--actor", "ada", "--json"]).is(0);
+    said.run(&kit, &["sessions", "reopen", "demo", "--reason", "again", "--by", "ada", "--json"]).is(0);
     said.run(&kit, &["sessions", "send", "--topic", "ada", "--from", "demo", "--content", "\"done\""]).is(0);
     said.run(&kit, &["sessions", "send", "--topic", "ada", "--id", "m", "--content", "{}", "--json"]).is(0);
     said.run(&kit, &["sessions", "inbox", "--topic", "ada", "--json"]).is(0);
@@ -194,13 +193,13 @@ fn errors_have_hints() {
     said.run(&kit, &["sessions", "fork", "demo", "--at", "3", "--json"]).is(2);
     said.run(&kit, &["sessions", "items", "demo", "--branch", "none"]).is(1);
     said.run(&kit, &["sessions", "pop", "nobody"]).is(1);
-    let add = ["sessions", "add", "--session", "demo", "--operation", "op", "--quiet", "--item"];
+    let add = ["sessions", "add", "--session", "demo", "--operation-id", "op", "--quiet", "--item"];
     said.run(&kit, &[&add[..], &["3"]].concat()).is(0);
     said.run(&kit, &[&add[..], &["3"]].concat()).is(0);
     said.run(&kit, &[&add[..], &["4"]].concat()).is(1);
     said.run(&kit, &["sessions", "items", "demo"]).is(0);
-    said.run(&kit, &["sessions", "reopen", "demo", "--reason", "x", "--actor", "ada"]).is(1);
-    said.run(&kit, &["sessions", "reopen", "demo", "--reason", " ", "--actor", "ada"]).is(2);
+    said.run(&kit, &["sessions", "reopen", "demo", "--reason", "x", "--by", "ada"]).is(1);
+    said.run(&kit, &["sessions", "reopen", "demo", "--reason", " ", "--by", "ada"]).is(2);
     said.run(&kit, &["sessions", "close", "demo", "--status", "done"]).is(2);
     said.run(&kit, &["sessions", "compact", "demo"]).is(2);
     kit.snapshot("conversations_wrong", &said.0);

@@ -15,7 +15,7 @@ fn every_command_works(place: &Place) {
     kit.append("demo", "{\"n\":1}\n{\"n\":2}\n");
     assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"n\":1}\n{\"n\":2}\n");
     assert_eq!(kit.run(&["log", "tail", "demo", "-n", "1"]).is(0).text(), "{\"n\":2}\n");
-    let once = ["log", "append", "--session", "demo", "--operation", "a", "--line", "{\"n\":3}", "--json"];
+    let once = ["log", "append", "--session", "demo", "--operation-id", "a", "--line", "{\"n\":3}", "--json"];
     for _ in 0..2 {
         assert_eq!(kit.run(&once).is(0).field("/position"), 24);
     }
@@ -54,12 +54,14 @@ fn a_retry_under_an_operation_id_changes_nothing_twice(place: &Place) {
         assert_eq!(first.text(), again.text(), "{args:?}");
         first
     };
-    let made = twice(&["sessions", "new", "--name", "plan", "--operation", "make", "--json"]).field("/session/id");
-    kit.run(&["sessions", "new", "--name", "other", "--operation", "make"]).is(1).says("operation make was used");
-    twice(&["sessions", "rename", "plan", "done", "--operation", "rename", "--json"]);
+    let made = twice(&["sessions", "new", "--name", "plan", "--operation-id", "make", "--json"]).field("/session/id");
+    kit.run(&["sessions", "new", "--name", "other", "--operation-id", "make"]).is(1).says("operation make was used");
+    twice(&["sessions", "rename", "plan", "done", "--operation-id", "rename", "--json"]);
     assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "recorded once, in the remaining file");
-    kit.run(&["sessions", "rename", "plan", "gone", "--operation", "rename"]).is(1).says("operation rename was used");
-    let deleted = twice(&["sessions", "delete", "done", "--yes", "--operation", "delete", "--json"]);
+    kit.run(&["sessions", "rename", "plan", "gone", "--operation-id", "rename"])
+        .is(1)
+        .says("operation rename was used");
+    let deleted = twice(&["sessions", "delete", "done", "--yes", "--operation-id", "delete", "--json"]);
     assert_eq!((deleted.field("/session_id"), deleted.field("/deleted")), (made, true.into()));
     kit.run(&["sessions", "delete", "done", "--yes"]).is(1);
 }

@@ -91,8 +91,8 @@ fn until_stale(kit: &Kit) {
     while runs(kit)[0]["is_stale"] != true {}
 }
 
-const NAMED: &[&str] = &["--workflow", "w", "--trigger", "t", "--lease", "1s", "--claim", "first"];
-const NEXT: &[&str] = &["--next", "--loop", "--claim", "second"];
+const NAMED: &[&str] = &["--workflow", "w", "--trigger", "t", "--lease", "1s", "--owner", "first"];
+const NEXT: &[&str] = &["--next", "--loop", "--owner", "second"];
 
 /// The command of a runner that dies is killed, and its phase is run again once.
 fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
@@ -106,7 +106,7 @@ fn a_killed_runner_is_replaced_and_its_command_is_dead(place: &Place) {
     let mut second = Runner::start(exec(&kit, NEXT, "echo done"));
     assert_eq!(second.line(), "done");
     let run = runs(&kit)[0]["id"].as_str().expect("an id").to_owned();
-    kit.run(&["runs", "wait", &run, "--until", "succeeded"]).is(0);
+    kit.run(&["runs", "wait", &run, "--for", "succeeded"]).is(0);
     second.signal(Signal::TERM);
     assert_eq!(second.end().code(), Some(0), "a signal ends the loop");
     let [(stale, why), (done, _)] = &executions(&kit, &run)[..] else { panic!("two executions") };
@@ -129,7 +129,7 @@ fn a_stopped_runner_is_overtaken_and_stops_its_command(place: &Place) {
     ends(&command);
     assert_eq!(first.end().code(), Some(7), "it was overtaken");
     let run = runs(&kit)[0]["id"].as_str().expect("an id").to_owned();
-    kit.run(&["runs", "wait", &run, "--until", "succeeded"]).is(0);
+    kit.run(&["runs", "wait", &run, "--for", "succeeded"]).is(0);
     second.signal(Signal::TERM);
     assert_eq!(second.end().code(), Some(0));
     let [(stale, why), (done, _)] = &executions(&kit, &run)[..] else { panic!("two executions") };
@@ -140,7 +140,7 @@ fn a_stopped_runner_is_overtaken_and_stops_its_command(place: &Place) {
 fn two_workers_run_each_queued_run_once(place: &Place) {
     let kit = Kit::on(place);
     let worker = |name: &str| {
-        let flags = ["--next", "--loop", "--claim", name, "--workflow", "many"];
+        let flags = ["--next", "--loop", "--owner", name, "--workflow", "many"];
         let mut command = exec(&kit, &flags, "echo $DUOLOG_TRIGGER_ID >> done");
         Runner::start({
             command.env("DUOLOG_RUNS_MAX_RUNNING", "2");
@@ -157,7 +157,7 @@ fn two_workers_run_each_queued_run_once(place: &Place) {
         })
         .collect();
     for run in &queued {
-        kit.run(&["runs", "wait", run, "--until", "succeeded"]).is(0);
+        kit.run(&["runs", "wait", run, "--for", "succeeded"]).is(0);
     }
     for worker in &mut workers {
         worker.signal(Signal::TERM);
@@ -220,7 +220,7 @@ fn a_signal_is_passed_on_and_the_run_is_released(place: &Place) {
 
 fn a_command_works_on_its_run_without_naming_it(place: &Place) {
     let kit = Kit::on(place);
-    let other = kit.run(&["runs", "start", "other", "--trigger", "o", "--claim", "somebody", "--json"]).is(0);
+    let other = kit.run(&["runs", "start", "other", "--trigger", "o", "--owner", "somebody", "--json"]).is(0);
     let other = other.field("/run/id").as_str().expect("an id").to_owned();
     let script = format!(
         "set -e; $D runs scratch --merge '{{\"a\":1}}'; $D runs renew; e=$($D runs phase begin inner); \
@@ -242,7 +242,7 @@ fn the_exit_code_says_why_nothing_was_run(place: &Place) {
     let nothing = |code| (Some(code), Vec::new());
     assert_eq!(code(&["--next"]), nothing(1));
     assert_eq!(code(&["no-such-run"]), nothing(1));
-    let start = ["runs", "start", "w", "--trigger", "t", "--claim", "x", "--json"];
+    let start = ["runs", "start", "w", "--trigger", "t", "--owner", "x", "--json"];
     let run = kit.run(&start).is(0).field("/run/id").as_str().expect("an id").to_owned();
     kit.run(&start).is(3);
     assert_eq!(code(NAMED), nothing(3), "somebody else has claimed it");

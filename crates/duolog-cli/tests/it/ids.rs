@@ -37,7 +37,7 @@ const EXISTING: &[&str] = &[
     "log search one --session {session}",
     "runs show {run}",
     "runs history {run}",
-    "runs wait {run} --until running",
+    "runs wait {run} --for running",
     "runs scratch {run}",
     "runs phase check {run} other",
     "runs renew {run} --fence 1",
@@ -96,11 +96,11 @@ fn home() -> (Kit, BTreeMap<&'static str, String>) {
     kit.append("NAME", "{\"type\":\"user\",\"text\":\"one\"}\n");
     id(&kit, "sessions add --session NAME", "/session_id");
     ids.insert("branch", id(&kit, "sessions branch new NAME --name side", "/branch/id"));
-    ids.insert("run", id(&kit, "runs start build --trigger t --claim w", "/run/id"));
+    ids.insert("run", id(&kit, "runs start build --trigger t --owner w", "/run/id"));
     let begin = format!("runs phase begin {} plan --fence 1", ids["run"]);
     ids.insert("execution", id(&kit, &begin, "/execution_id"));
     ids.insert("turn", id(&kit, "runs execution begin chat --trigger thread", "/execution/id"));
-    ids.insert("gated", id(&kit, "runs start ship --trigger t --claim w", "/run/id"));
+    ids.insert("gated", id(&kit, "runs start ship --trigger t --owner w", "/run/id"));
     let gate = format!("runs gate {} ship --fence 1 --summary ship?", ids["gated"]);
     ids.insert("approval", id(&kit, &gate, "/approval/id"));
     ids.insert("chat", id(&kit, "chats add --platform p --channel c --user u hello", "/chat_id"));

@@ -78,7 +78,7 @@ fn inputs_are_read_in_their_order() {
 #[test]
 fn a_retry_under_an_operation_id_does_nothing_twice() {
     let kit = Kit::new();
-    let args = [&APPEND[..], &["--operation", "step-1", "--json", "--line", "{\"n\":1}"]].concat();
+    let args = [&APPEND[..], &["--operation-id", "step-1", "--json", "--line", "{\"n\":1}"]].concat();
     let first = kit.run(&args).is(0);
     kit.append("demo", "{\"n\":2}\n");
     assert_eq!(kit.run(&args).is(0).field("/session"), first.field("/session"));

@@ -25,6 +25,8 @@ mod exec;
 /// Ids: unique prefixes, and commands that refuse them.
 mod ids;
 
+/// A run and a name that belongs to it, with flags anywhere.
+mod names;
 /// Commands that are retried with the same operation id.
 mod retry;
 
@@ -61,6 +63,8 @@ mod similar;
 /// Runs: driven from a shell, killed, taken over, answered, refused.
 mod runs;
 
+/// Usage and search in the logs of other programs.
+mod logs_dir;
 /// All logs of a directory in one stream.
 mod stream;
 /// The output of Claude Code and Codex, recorded and replayed.

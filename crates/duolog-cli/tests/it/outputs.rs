@@ -240,9 +240,9 @@ fn each_exit_code_has_its_error() {
     transcript.run(&kit, &["sessions", "show", "nope"]).is(1);
     transcript.run(&kit, &["sessions", "show", "nope", "--json"]).is(1);
     transcript.run(&kit, &["log", "append", "--session", "demo", "--if-position", "3", "--line", "{}"]).is(7);
-    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
-    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
-    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{\"b\":1}"]).is(1);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation-id", "a", "--line", "{}"]).is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation-id", "a", "--line", "{}"]).is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation-id", "a", "--line", "{\"b\":1}"]).is(1);
     // 2: wrong usage.
     transcript.run(&kit, &["sessions", "list", "--limit", "0"]).is(2);
     transcript.run(&kit, &["sessions", "list", "--status", "fine", "--json"]).is(2);
@@ -299,7 +299,7 @@ fn usage_is_reported_by_day_session_model_and_workflow() {
         transcript.run(&kit, &["usage", verb]).is(0);
     }
     transcript.run(&kit, &["usage", "daily", "--json"]).is(0);
-    transcript.run(&kit, &["usage", "model", "--user", "bob@example.com", "--json"]).is(0);
+    transcript.run(&kit, &["usage", "model", "--user-email", "bob@example.com", "--json"]).is(0);
     transcript.run(&kit, &["usage", "daily", "--limit", "1"]).is(0);
     transcript.run(&kit, &["usage", "daily", "--since", "2030-01-01"]).is(0);
     transcript.run(&kit, &["usage", "daily", "--since", "today"]).is(2);
@@ -333,7 +333,7 @@ fn reports_without_usage_have_a_note() {
     }
     assert!(!kit.home().exists(), "reading creates nothing");
     kit.append("demo", THREE);
-    kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("no usage matches the filter");
+    kit.run(&["usage", "daily", "--user-email", "ada"]).is(0).says("no usage matches the filter");
 }
 
 /// A value that the argument parser repeats is complete and escaped.

@@ -160,3 +160,33 @@ fn a_missing_home_location_is_an_error() {
         kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").env_remove("HOME").output().expect("runs");
     Ran::of(output).is(2).says("there is no home").says("--home");
 }
+
+/// A misspelled name must not look like an empty home, and no read creates a home.
+#[test]
+fn a_home_that_does_not_exist_is_told_by_readers_and_created_by_writers() {
+    let kit = Kit::new();
+    let nowhere = kit.dir.path().join("nowhere");
+    let named = nowhere.display().to_string();
+    let lists = ["sessions list", "runs list", "usage daily", "log search x", "approvals list", "chats list"];
+    for list in lists {
+        let args: Vec<&str> = list.split(' ').chain(["--home", &named]).collect();
+        let ran = kit.run(&args).says(&format!("warning: there is no home at {named} (--home)"));
+        assert!(matches!(ran.code, Some(0 | 1)), "{list}: {:?}", ran.code);
+        assert!(!nowhere.exists(), "{list}");
+    }
+    kit.run(&["sessions", "list"]).is(0).says("(DUOLOG_HOME)");
+    let quiet = kit.run(&["sessions", "list", "--home", &named, "--quiet"]).is(0);
+    assert_eq!(quiet.stderr, "");
+    let shown = kit.run(&["sessions", "show", "x", "--home", &named]).is(1);
+    let shown = shown.says(&format!("there is no home at {named}\n"));
+    shown.says(&format!("duolog --home {named} init"));
+    assert!(!nowhere.exists());
+    let new = ["sessions", "new", "--name", "x", "--home", &named];
+    let made = kit.run(&new).is(0);
+    assert_eq!(made.stderr, format!("created home {named}\n"));
+    let next = kit.run(&["sessions", "new", "--name", "y", "--home", &named]).is(0);
+    assert_eq!(next.stderr, "");
+    let other = kit.dir.path().join("other").display().to_string();
+    let quiet = kit.run(&["sessions", "new", "--name", "x", "--home", &other, "--quiet"]).is(0);
+    assert_eq!(quiet.stderr, "");
+}

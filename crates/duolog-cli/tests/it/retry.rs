@@ -264,7 +264,7 @@ fn a_tick_under_an_operation_id_fires_once(place: &Place) {
     kit.run(&["schedules", "tick", "--until", "2026-01-01T00:00:30Z"]).is(0);
     let tick = ["schedules", "tick", "--until", "2026-01-01T00:01:30Z"];
     let fired = twice(&kit, "t", &tick, &[]);
-    let other = [&tick[..], &["--actor", "other", "--operation-id", "t"]].concat();
+    let other = [&tick[..], &["--by", "other", "--operation-id", "t"]].concat();
     kit.run(&other).is(1).says("was used with other content before");
     assert!(fired.contains("\"workflow_run_id\":\""), "{fired}");
     assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs").as_array().map(Vec::len), Some(1));
@@ -296,7 +296,7 @@ fn twice(kit: &Kit, id: &str, args: &[&str], other: &[&str]) -> String {
 
 fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Place) {
     let kit = Kit::on(place);
-    let by = ["--actor", "somebody"];
+    let by = ["--by", "somebody"];
     let field = |text: &str, pointer: &str| {
         let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
         let found = value.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {text}"));
@@ -306,14 +306,14 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
     twice(&kit, "o1", &["sessions", "new", "--name", "s"], &["--agent", "other"]);
     twice(&kit, "o2", &["log", "append", "--session", "s", "--line", "{\"n\":1}"], &["--line", "{}"]);
     twice(&kit, "o3", &["sessions", "close", "s"], &by);
-    twice(&kit, "o4", &["sessions", "reopen", "s", "--reason", "more", "--actor", "ada"], &[]);
+    twice(&kit, "o4", &["sessions", "reopen", "s", "--reason", "more", "--by", "ada"], &[]);
     let items = b"[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\"}]";
     kit.feed(&["sessions", "add", "--session", "s"], items).is(0);
     twice(&kit, "o5", &["sessions", "fork", "s", "--at", "1"], &["--name", "other"]);
     twice(&kit, "o6", &["sessions", "send", "--topic", "r", "--content", "\"hello\""], &["--channel", "c"]);
     twice(&kit, "o7", &["sessions", "pop", "s"], &["--branch", "other"]);
     twice(&kit, "o9", &["sessions", "set", "s", "--agent", "a"], &["--playbook", "p"]);
-    twice(&kit, "o10", &["sessions", "branch", "new", "s", "--name", "b"], &["--owner", "u"]);
+    twice(&kit, "o10", &["sessions", "branch", "new", "s", "--name", "b"], &["--branch-user", "u"]);
     twice(&kit, "o8", &["sessions", "delete", "s", "--log", "--yes"], &[]);
     // Runs and gates.
     let started = twice(&kit, "r1", &["runs", "start", "build", "--trigger", "t"], &["--repo", "a/b"]);
@@ -330,7 +330,7 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
         &["--hash", "x"],
     );
     let gate = field(&asked, "/approval/id");
-    twice(&kit, "r6", &["approvals", "approve", &gate, "--by", "ada"], &["--response", "yes"]);
+    twice(&kit, "r6", &["approvals", "approve", &gate, "--by", "ada"], &["--reason", "yes"]);
     let claim = twice(&kit, "r7", &["runs", "claim", &run, "--owner", "w"], &["--lease", "5m"]);
     let fence = field(&claim, "/fence");
     let under = ["--fence", &fence];

@@ -69,7 +69,7 @@ fn output_of_the_commands() {
     said.run(&kit, &["runs", "show", &run]).is(0);
     said.run(&kit, &["runs", "list"]).is(0);
     said.run(&kit, &["runs", "list", "--status", "active", "--total", "--json"]).is(0);
-    said.run(&kit, &["approvals", "approve", &gate, "--by", "ada", "--response", "go"]).is(0);
+    said.run(&kit, &["approvals", "approve", &gate, "--by", "ada", "--reason", "go"]).is(0);
     said.run(&kit, &["runs", "show", &run]).is(0);
     let claim = said.run(&kit, &["runs", "claim", &run, "--owner", "worker-2", "--json"]).is(0);
     let fence = claim.field("/fence").to_string();
@@ -83,7 +83,7 @@ fn output_of_the_commands() {
     said.run(&kit, &["runs", "errors", "TESTS"]).is(0);
     said.run(&kit, &["runs", "errors", "nobody"]).is(0);
     said.run(&kit, &["runs", "wait", &run]).is(0);
-    said.run(&kit, &["runs", "wait", &run, "--until", "failed", "--json"]).is(1);
+    said.run(&kit, &["runs", "wait", &run, "--for", "failed", "--json"]).is(1);
     said.run(&kit, &["workflows", "disable", "build", "--by", "ada"]).is(0);
     said.run(&kit, &["workflows", "disable", "build"]).is(6);
     said.run(&kit, &["workflows", "list"]).is(0);
@@ -111,11 +111,11 @@ fn queued_runs_start_in_order() {
     said.run(&kit, &["runs", "show", &queued[1]]).is(0);
     said.run(&kit, &["workflows", "enable", "build"]).is(0);
     said.run(&kit, &["runs", "admit", "--json", "--limit", "2"]).is(0);
-    said.run(&kit, &["runs", "pause", &queued[1], "--reason", "frozen", "--actor", "ada"]).is(0);
+    said.run(&kit, &["runs", "pause", &queued[1], "--reason", "frozen", "--by", "ada"]).is(0);
     said.run(&kit, &["runs", "show", &queued[1]]).is(0);
     said.run(&kit, &["runs", "resume", &queued[1]]).is(0);
     said.run(&kit, &["runs", "resume", &queued[1]]).is(6);
-    said.run(&kit, &["runs", "cancel", &queued[1], "--reason", "not needed", "--actor", "ada"]).is(0);
+    said.run(&kit, &["runs", "cancel", &queued[1], "--reason", "not needed", "--by", "ada"]).is(0);
     said.run(&kit, &["runs", "fail", &queued[2], "--reason", "its sandbox is gone"]).is(0);
     said.run(&kit, &["runs", "show", &queued[2]]).is(0);
     said.run(&kit, &["runs", "retry", &queued[2], "--json"]).is(0);
@@ -150,7 +150,7 @@ fn errors_have_hints() {
     said.run(&kit, &["runs", "start", "build", "--trigger", "x", "--trigger-type", "mail"]).is(2);
     said.run(&kit, &["runs", "gate", &run, "ship", "--summary", "x", "--kind", "vote"]).is(2);
     said.run(&kit, &["approvals", "list", "--status", "open"]).is(2);
-    said.run(&kit, &["runs", "wait", &run, "--until", "done"]).is(2);
+    said.run(&kit, &["runs", "wait", &run, "--for", "done"]).is(2);
     said.run(&kit, &["runs", "wait", &run, "--timeout", "soon"]).is(2);
     said.run(&kit, &["runs", "list", "--after", "1.x"]).is(2);
     said.run(&kit, &["runs", "stats", "--zone", "Mars/Base"]).is(2);
@@ -352,7 +352,7 @@ fn a_gate_shows_the_question_of_its_loop() {
 fn untrusted_text_does_not_control_the_terminal() {
     let kit = Kit::new();
     let hostile = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{8}\u{202e}abc\rover";
-    let args = ["--by", hostile, "--repo", hostile, "--context", "{\"a\":\"\u{202e}\"}", "--claim", hostile];
+    let args = ["--by", hostile, "--repo", hostile, "--context", "{\"a\":\"\u{202e}\"}", "--owner", hostile];
     let started = kit.run(&[&["runs", "start", "build", "--trigger", hostile, "--json"], &args[..]].concat()).is(0);
     assert_eq!(started.field("/run/trigger_id"), hostile, "programs get it as it is");
     let run = started.field("/run/id").as_str().expect("an id").to_owned();
@@ -500,13 +500,12 @@ fn a_wait_is_woken_by_another_process(place: &Place) {
     let kit = Kit::on(place);
     let run = start(&kit, "build", "one");
     kit.run(&["runs", "wait", &run, "--timeout", "0s"]).is(3).says("timed out after 0 s; the run is still running");
-    let mut waiting = kit.command(&["runs", "wait", &run, "--until", "succeeded", "--timeout", "5m", "--quiet"]);
+    let mut waiting = kit.command(&["runs", "wait", &run, "--for", "succeeded", "--timeout", "5m", "--quiet"]);
     let mut waiting = waiting.spawn().expect("starts");
     kit.run(&["runs", "finish", &run]).is(0);
     assert!(waiting.wait().expect("ends").success());
     let other = start(&kit, "build", "two");
-    let mut waiting =
-        kit.command(&["runs", "wait", &other, "--until", "succeeded", "--quiet"]).spawn().expect("starts");
+    let mut waiting = kit.command(&["runs", "wait", &other, "--for", "succeeded", "--quiet"]).spawn().expect("starts");
     kit.run(&["runs", "cancel", &other]).is(0);
     assert_eq!(waiting.wait().expect("ends").code(), Some(1), "another end is an answer, too");
 }

@@ -47,7 +47,7 @@ fn output_of_the_commands() {
     assert!(!kit.home().join("state").exists());
     said.run(&kit, &["config", "show"]).is(0);
     said.run(&kit, &["schedules", "tick", "--until", "2026-03-28T22:30:00Z"]).is(0);
-    said.run(&kit, &["schedules", "tick", "--until", "2026-03-29T01:15:00Z", "--actor", "ada"]).is(0);
+    said.run(&kit, &["schedules", "tick", "--until", "2026-03-29T01:15:00Z", "--by", "ada"]).is(0);
     said.run(&kit, &["schedules", "tick", "--until", "2026-03-29T01:15:00Z"]).is(0);
     said.run(&kit, &["schedules", "tick", "--until", "2026-03-29T02:15:00Z", "--json"]).is(0);
     said.run(&kit, &["schedules", "runs"]).is(0);
@@ -55,8 +55,8 @@ fn output_of_the_commands() {
     said.run(&kit, &["schedules", "list"]).is(0);
     said.run(&kit, &["schedules", "list", "--json"]).is(0);
     said.run(&kit, &["schedules", "show", "nightly"]).is(0);
-    said.run(&kit, &["schedules", "set", "nightly", "--disable", "--cron", "0 4 * * *", "--actor", "ada"]).is(0);
-    said.run(&kit, &["schedules", "set", "nightly", "--enable", "--unset", "cron", "--actor", "ada", "--json"]).is(0);
+    said.run(&kit, &["schedules", "set", "nightly", "--disable", "--cron", "0 4 * * *", "--by", "ada"]).is(0);
+    said.run(&kit, &["schedules", "set", "nightly", "--enable", "--unset", "cron", "--by", "ada", "--json"]).is(0);
     said.run(&kit, &["schedules", "list"]).is(0);
     said.run(&kit, &["schedules", "clear", "nightly"]).is(0);
     said.run(&kit, &["schedules", "clear", "nightly", "--json"]).is(6);

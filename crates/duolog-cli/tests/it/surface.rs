@@ -157,7 +157,7 @@ fn a_session_shows_its_process() {
     kit.run(&["sessions", "close", "demo"]).is(0);
     assert!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/process").is_null());
     kit.run(&["sessions", "run", "demo", "--pid", &mine]).is(1);
-    let reopen = ["sessions", "reopen", "demo", "--reason", "again", "--actor", "ada", "--pid", mine.as_str()];
+    let reopen = ["sessions", "reopen", "demo", "--reason", "again", "--by", "ada", "--pid", mine.as_str()];
     kit.run(&reopen).is(0);
     assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/process/liveness"), "alive");
 }

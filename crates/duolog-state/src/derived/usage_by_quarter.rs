@@ -132,6 +132,14 @@ pub struct UsageChange {
     pub removed: UsedRow,
 }
 
+impl UsageChange {
+    /// Returns the row of a session that this is the only change of.
+    pub fn alone(self, session: SessionId) -> UsageRow {
+        let used = UsedRow::default().changed_by(&self);
+        UsageRow { session_id: session, quarter: self.quarter, model: self.model, charge: self.charge, used }
+    }
+}
+
 /// Applies changes to the rows of a session. A row that becomes zero is deleted.
 pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> Result<()> {
     for change in changes {

@@ -14,7 +14,7 @@ use super::{Profile, Tally};
 use crate::random::{Random, mix};
 
 /// The flag of an operation id.
-pub const OPERATION: &str = "--operation";
+pub const OPERATION: &str = "--operation-id";
 /// Values that are difficult for a reader of lines.
 const ODD: [&str; 8] =
     ["1", "\"\\ud800\"", "1e999", "\"\\u0000\"", "\"é\u{202e}\"", "[[[[{}]]]]", "-0.0", "{\"bb\":\"same\"}"];

@@ -162,7 +162,7 @@ impl Script {
             Effect::Append { session: session.clone(), lines: lines.clone(), operation: operation.clone(), power },
         );
         if let Some(operation) = operation {
-            step.arguments.extend(["--operation".to_owned(), operation]);
+            step.arguments.extend(["--operation-id".to_owned(), operation]);
         }
         step.input = Some(lines.join("\n") + "\n");
         step
@@ -174,7 +174,7 @@ impl Script {
         let live = &mut self.live[at];
         live.name.clone_from(&name);
         let (id, operation) = (live.id.clone(), format!("op-{number}"));
-        let arguments = ["sessions", "rename", &id, &name, "--operation", &operation, "--json"];
+        let arguments = ["sessions", "rename", &id, &name, "--operation-id", &operation, "--json"];
         step(&arguments, Effect::Rename { session: id.clone(), name: name.clone() })
     }
 

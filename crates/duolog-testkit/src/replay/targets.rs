@@ -40,7 +40,7 @@ pub(crate) fn append(id: &str, power: bool, operation: Option<&str>) -> Order {
     let durability = if power { "power" } else { "process" };
     let mut order = order(&["log", "append", "--session", id, "--durability", durability, "--line", SAME], effect);
     if let Some(operation) = operation {
-        order.arguments.extend(["--operation".to_owned(), operation.to_owned()]);
+        order.arguments.extend(["--operation-id".to_owned(), operation.to_owned()]);
     }
     order
 }
@@ -55,7 +55,7 @@ fn delete_log(id: &str) -> Order {
 
 fn rename(id: &str, name: &str) -> Order {
     let effect = Effect::Rename { session: id.to_owned(), name: name.to_owned() };
-    order(&["sessions", "rename", id, name, "--operation", &format!("to-{name}")], effect)
+    order(&["sessions", "rename", id, name, "--operation-id", &format!("to-{name}")], effect)
 }
 
 fn repair(id: &str) -> Order {

@@ -1,6 +1,7 @@
 //! The log of one session: append, record, read, replay, follow, verify and repair. All logs of a home are one stream.
 
 mod blob;
+mod directory;
 mod follow;
 mod foreign;
 mod model;
@@ -19,6 +20,7 @@ use duolog_log::{Append, Block, Item, split_lines};
 use duolog_types::line::{check_outline, count_outlined};
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
+pub use directory::{Directory, DirectoryLog};
 pub use duolog_log::dialect::call::{Call, CallLine, call};
 pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;

@@ -271,7 +271,7 @@ fn is_renaming(line: &[u8]) -> bool {
     is_ours && std::str::from_utf8(line).is_ok_and(|line| line.contains("\"duolog.renamed\""))
 }
 
-fn reason(why: &Skip) -> String {
+pub(super) fn reason(why: &Skip) -> String {
     match why {
         Skip::Unreadable(error) => match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),

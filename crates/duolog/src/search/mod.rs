@@ -4,12 +4,14 @@
 //! the index, because they are new or because no index can be used, are read from the logs. The result is therefore
 //! complete and the same with and without the index.
 
+mod directory;
 mod fold;
 mod model;
 mod reading;
 mod rules;
 mod scan;
 
+pub use directory::find_in;
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
 pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, LostLog, SearchRequest, UseIndex};
 
@@ -55,9 +57,7 @@ impl Search {
     /// Returns an error if the token belongs to another search, or if the logs cannot be read.
     pub fn find(&self, request: &SearchRequest, mut tell: impl FnMut(&Indexed)) -> Result<Found> {
         let join = &self.store.join;
-        if let Some(token) = request.after.as_ref().filter(|token| token.list != request.list()) {
-            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
-        }
+        check_token(request)?;
         let (mut changes, mut lost) = (0, BTreeMap::new());
         loop {
             self.store.catch_up_within(request.wait)?;
@@ -252,6 +252,14 @@ impl Search {
 
     fn give_back(&self, index: Index) {
         *self.store.core.index.lock() = Some(index);
+    }
+}
+
+/// Returns an error if the token is of another search.
+fn check_token(request: &SearchRequest) -> Result<()> {
+    match request.after.as_ref().filter(|token| token.list != request.list()) {
+        Some(token) => Err(Error::Invalid(Invalid::OtherPage(token.to_string()))),
+        None => Ok(()),
     }
 }
 

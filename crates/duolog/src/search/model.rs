@@ -113,7 +113,7 @@ pub struct Hit {
 }
 
 /// The result of a search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The hits, newest first.
     pub hits: Vec<Hit>,

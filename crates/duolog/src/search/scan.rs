@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use duolog_join::{LogStanding, ReadLog};
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem, text};
 use duolog_log::{Error as LogError, Item, Reader, Recent};
-use duolog_search::{Candidate, Index, Key, Matcher, Snapshot, Snippet};
+use duolog_search::{Candidate, Filter, Index, Key, Matcher, Snapshot, Snippet};
 use duolog_types::{Cursor, Epoch, Position, SessionId};
 
 use super::fold::resume;
-use super::model::{Elsewhere, Found, Hit, HitToken};
+use super::model::{Found, Hit, HitToken};
 use super::reading::{Reading, item_at, moment};
 use super::rules::Page;
 use super::{SearchRequest, Task};
@@ -44,28 +44,17 @@ struct Open {
 }
 
 /// The part of a log that is not in the index.
-struct Rest {
-    reader: Reader,
-    reading: Reading,
-    from: Position,
-    to: Position,
+pub(super) struct Rest {
+    pub(super) reader: Reader,
+    pub(super) reading: Reading,
+    pub(super) from: Position,
+    pub(super) to: Position,
 }
 
 impl<'t> SearchPass<'t> {
     pub(super) fn new(store: &'t Store, task: &'t Task<'t>) -> Self {
         let Task { request, logs, .. } = task;
-        let found = Found {
-            hits: Vec::new(),
-            next: None,
-            without_index: None,
-            used_index: false,
-            scanned_bytes: 0,
-            damaged: 0,
-            behind: 0,
-            unread: Vec::new(),
-            lost: Vec::new(),
-            elsewhere: Elsewhere::default(),
-        };
+        let found = Found::default();
         let page = Page::new(request.limit, request.after.as_ref().map(|token| token.key.clone()));
         Self { store, request, logs, matcher: Matcher::new(&request.query), page, found, changed: None }
     }
@@ -155,35 +144,14 @@ impl<'t> SearchPass<'t> {
     }
 
     fn scan(&mut self, log: &LogStanding, rest: Rest) -> Result<()> {
-        let Rest { reader, mut reading, from, to } = rest;
-        let line_bytes_max = self.store.join.limits().line_bytes_max;
-        let filter = &self.request.filter;
-        let mut lines = reader.lines(from, to.max(from), line_bytes_max)?;
-        let (page, matcher) = (&mut self.page, &mut self.matcher);
-        let outcome = loop {
-            let item = match lines.next() {
-                Ok(Some(item)) => item,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error.into()),
-            };
-            reading.line(item, line_bytes_max, &mut |text| {
-                let item = text.item;
-                let key = Key { at: text.at, session: log.session.clone(), position: item.position, part: item.part };
-                if filter.passes(text.at, item.kind.word(), item.role.as_deref(), item.tool.as_deref())
-                    && page.wants(&key)
-                    && let Some(places) = matcher.matches(text.words)
-                {
-                    let snippet = Snippet::around(text.words, &places);
-                    let (role, tool) = (item.role.clone(), item.tool.clone());
-                    let hit = hit(&key, log.epoch, item.kind, HitDetails { role, tool, snippet });
-                    page.put(key, hit);
-                }
-                Ok(())
-            })?;
+        let mut scan = Scan {
+            filter: &self.request.filter,
+            line_bytes_max: self.store.join.limits().line_bytes_max,
+            page: &mut self.page,
+            matcher: &mut self.matcher,
+            found: &mut self.found,
         };
-        self.found.scanned_bytes += lines.position().0 - from.0;
-        self.found.damaged += reading.damaged;
-        outcome
+        scan.lines(&log.session, log.epoch, rest)
     }
 
     /// Checks the candidates of the index, newest first, until the page is full.
@@ -279,6 +247,49 @@ impl<'t> SearchPass<'t> {
             Some(Entry::Line(line)) => item_at(log.dialect, line.start, line.bytes, key.part),
             _ => None,
         })
+    }
+}
+
+/// The lines of logs on their way to a page.
+pub(super) struct Scan<'s, 'q> {
+    pub(super) filter: &'s Filter,
+    pub(super) line_bytes_max: usize,
+    pub(super) page: &'s mut Page,
+    pub(super) matcher: &'s mut Matcher<'q>,
+    pub(super) found: &'s mut Found,
+}
+
+impl Scan<'_, '_> {
+    /// Reads lines of a log, and puts what matches on the page.
+    pub(super) fn lines(&mut self, session: &SessionId, epoch: Epoch, rest: Rest) -> Result<()> {
+        let Rest { reader, mut reading, from, to } = rest;
+        let (filter, line_bytes_max) = (self.filter, self.line_bytes_max);
+        let mut lines = reader.lines(from, to.max(from), line_bytes_max)?;
+        let (page, matcher) = (&mut *self.page, &mut *self.matcher);
+        let outcome = loop {
+            let item = match lines.next() {
+                Ok(Some(item)) => item,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            };
+            reading.line(item, line_bytes_max, &mut |text| {
+                let item = text.item;
+                let key = Key { at: text.at, session: session.clone(), position: item.position, part: item.part };
+                if filter.passes(text.at, item.kind.word(), item.role.as_deref(), item.tool.as_deref())
+                    && page.wants(&key)
+                    && let Some(places) = matcher.matches(text.words)
+                {
+                    let snippet = Snippet::around(text.words, &places);
+                    let (role, tool) = (item.role.clone(), item.tool.clone());
+                    let hit = hit(&key, epoch, item.kind, HitDetails { role, tool, snippet });
+                    page.put(key, hit);
+                }
+                Ok(())
+            })?;
+        };
+        self.found.scanned_bytes += lines.position().0 - from.0;
+        self.found.damaged += reading.damaged;
+        outcome
     }
 }
 

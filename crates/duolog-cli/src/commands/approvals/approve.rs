@@ -24,15 +24,15 @@ JSON:
 pub struct Approve {
     #[command(flatten)]
     asked: Asked,
-    /// Comment to store with the answer
-    #[arg(long, visible_alias = "reason", value_name = "TEXT")]
-    response: Option<String>,
+    /// Reason to record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 impl Approve {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
-        let (id, answer) = self.asked.answer(&store, self.response)?;
+        let (id, answer) = self.asked.answer(&store, self.reason)?;
         let done = store.approvals().approve(&id, &answer)?;
         let ended = answered(context, &done)?;
         context.close(store);

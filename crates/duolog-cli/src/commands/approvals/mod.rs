@@ -40,7 +40,7 @@ struct Asked {
     /// Gate name, instead of an id; selects the latest gate of that name in the run
     #[arg(long, value_name = "GATE", requires = "run", conflicts_with = "approval")]
     gate: Option<String>,
-    /// Name of the responder [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Content hash of the gate; required if the gate has one

@@ -22,8 +22,8 @@ JSON:
 pub struct Reject {
     #[command(flatten)]
     asked: Asked,
-    /// Reason of the rejection
-    #[arg(long, visible_alias = "response", value_name = "TEXT")]
+    /// Reason to record
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 

@@ -27,8 +27,8 @@ pub struct History {
     /// Chat id or a unique prefix
     #[arg(value_name = "CHAT")]
     chat: String,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
     /// Message id; only earlier messages are shown

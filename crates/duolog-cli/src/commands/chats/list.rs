@@ -31,10 +31,10 @@ JSON:
 pub struct List {
     #[command(flatten)]
     page: args::Paging,
-    /// Order: last active first, or last created first [default: activity]
+    /// Sort order: last active first, or last created first [default: activity]
     #[arg(long, value_parser = args::page_order("activity"))]
     order: Option<PageOrder>,
-    /// Platform to filter by
+    /// Filter by platform
     #[arg(long, value_name = "NAME")]
     platform: Option<String>,
     /// List only active chats

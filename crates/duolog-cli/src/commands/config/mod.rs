@@ -1,6 +1,7 @@
 //! `duolog config`.
 
 mod check;
+mod init;
 mod show;
 
 use super::Context;
@@ -10,4 +11,5 @@ commands! {
 Config {
     Show(show::Show),
     Check(check::Check),
+    Init(init::Init),
 }}

@@ -9,12 +9,9 @@ use super::Context;
 use crate::failure::{CommandResult, Ended};
 use crate::out::{Column, Table, Tone};
 
-const AFTER: &str = "\
-Examples:
-  duolog config show
-  DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.source != \"default\")'
-
-Keys of config/duolog.toml in the home, all optional, with their defaults or examples:
+/// Keys of the file with their defaults or examples, and their meaning from column 37 on. The template of
+/// `duolog config init` is made from this text.
+pub(super) const KEYS: &str = "\
   [limits]
   line_bytes_max = \"64 MiB\"          maximum size of an appended line, 1 KiB to 1 GiB
   batch_bytes_max = \"256 MiB\"        maximum size of an append, 1 KiB to 4 GiB
@@ -62,13 +59,22 @@ Keys of config/duolog.toml in the home, all optional, with their defaults or exa
 
   [workflows.NAME]                   workflow
   enabled = true                     false rejects new runs
-  description = \"…\"
+  description = \"…\"";
 
+const NOTES: &str = "\
   Daylight saving time: a fixed hour that is skipped fires right after the gap, and one that occurs
   twice fires the first time. If the hour field starts with *, the schedule follows the clock.
 
-  Sizes are a number of bytes, or text with B, KiB, MiB, GiB or TiB.
+  Sizes are a number of bytes, or text with B, KiB, MiB, GiB or TiB.";
 
+const EXAMPLES: &str = "\
+Examples:
+  duolog config show
+  DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.source != \"default\")'
+
+Keys of config/duolog.toml in the home, all optional, with their defaults or examples:";
+
+const AFTER: &str = "\
 Environment variables override the file; flags override both:
   DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
@@ -91,9 +97,14 @@ JSON:
   line is the line in the file; null if the value is not from the file
   prices lists the prices in the file; the built-in prices are not listed";
 
+/// Returns the text after the options.
+fn after() -> String {
+    format!("{EXAMPLES}\n{KEYS}\n\n{NOTES}\n\n{AFTER}")
+}
+
 /// Show the effective configuration and its sources
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = after())]
 pub struct Show {}
 
 impl Show {

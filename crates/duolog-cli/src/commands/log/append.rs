@@ -56,7 +56,7 @@ pub struct Append {
     /// Operation id: the lines are appended once per id, and a retry returns the first answer
     ///
     /// With --each, line N has the operation id ID/N: a retry with the same input appends only the missing lines.
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
     /// Append and acknowledge each line as it arrives
     #[arg(long)]
@@ -248,7 +248,10 @@ fn answer_whole(
 
 fn too_large(limits: &Limits) -> Failure {
     Failure::Given {
-        message: format!("the input is over the limit of a batch, {}", figures::size(limits.batch_bytes_max as u64)),
+        message: format!(
+            "cannot append the input: it is larger than the batch limit of {}",
+            figures::size(limits.batch_bytes_max as u64)
+        ),
         hint: Some("use --each to append line by line".to_owned()),
     }
 }

@@ -30,14 +30,14 @@ JSON: the raw lines, byte for byte, with or without --json; with --pretty as in 
 pub struct Cat {
     #[command(flatten)]
     which: Which,
-    /// Start position (1234) or cursor (0:1234)
-    #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
+    /// Start cursor (0:1234) or position (1234)
+    #[arg(long, value_name = "CURSOR", value_parser = args::start, conflicts_with = "last")]
     from: Option<Start>,
     /// Number of lines from the end of the log
     #[arg(long, value_name = "N")]
     last: Option<u64>,
-    /// Maximum number of lines
-    #[arg(long, value_name = "N")]
+    /// Maximum number of results
+    #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     pretty: Pretty,

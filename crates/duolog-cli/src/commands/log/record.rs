@@ -81,7 +81,7 @@ pub struct Record {
     /// Operation id: each event of the input is recorded once per id
     ///
     /// Event N of the input has the operation id ID/N: a retry with the same input records only the missing events.
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
 }
 

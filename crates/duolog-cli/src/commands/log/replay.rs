@@ -57,8 +57,8 @@ pub struct Replay {
     /// Number of turns from the end of the log
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Start position (1234) or cursor (0:1234)
-    #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
+    /// Start cursor (0:1234) or position (1234)
+    #[arg(long, value_name = "CURSOR", value_parser = args::start, conflicts_with = "last")]
     from: Option<Start>,
     /// Dialect of the lines [default: detected]
     #[arg(long, value_parser = args::dialect())]

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, LostLog, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::log::{Directory, DirectoryLog};
+use duolog::search::{self, Found, Hit, HitToken, Indexed, LostLog, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
 use duolog::{Clock as _, Error, ErrorKind, SessionId, Store, SystemClock, Timestamp, limits};
 use duolog_wire as wire;
 
 use super::super::completeness::Waiting;
 use super::Context;
-use crate::args::{self, OfUser};
+use crate::args::{self, LogsDir, OfUser};
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Out, Progress, Text, Tone, plain};
@@ -27,6 +28,7 @@ Examples:
   duolog log search 'deadlock -test'
   duolog log search '\"could not connect\"' --role tool_result --since 7d
   duolog log search 'config*' --session demo --json | jq -r '.hits[].snippet'
+  duolog log search deadlock --logs-dir ~/.claude/projects
   duolog log replay demo --verbose --from 0:1234        show the log from a hit on
 
 Exit code: 1 if nothing is found
@@ -54,12 +56,13 @@ JSON:
 /// are not in the index are read from the logs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
+#[command(mut_arg("logs_dir", |dir| dir.conflicts_with_all(["session_name", "user_email"])))]
 pub struct Search {
     /// Search terms
     #[arg(value_name = "QUERY", required_unless_present = "rebuild", allow_hyphen_values = true)]
     query: Option<String>,
     /// Filter by session: session id, unique prefix or thread name
-    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["session_name", "logs_dir"])]
     session: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
@@ -71,24 +74,26 @@ pub struct Search {
     /// Filter by tool: its calls and results
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Start of the time range: an instant, a day, or an age like 12h
-    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    /// Start of the range of times: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the page after the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<HitToken>,
     /// Read the logs instead of using the index
-    #[arg(long, conflicts_with = "rebuild")]
+    #[arg(long, conflicts_with_all = ["rebuild", "logs_dir"])]
     no_index: bool,
     /// Rebuild the index first
-    #[arg(long)]
+    #[arg(long, conflicts_with = "logs_dir")]
     rebuild: bool,
     #[command(flatten)]
     waiting: Waiting,
+    #[command(flatten)]
+    logs_dir: LogsDir,
 }
 
 /// Size of the logs to index above which a progress bar is shown.
@@ -101,9 +106,13 @@ impl Search {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         // Report an invalid query before the store is opened.
         let query = self.query.as_deref().map(Query::parse).transpose().map_err(Error::from)?;
+        if let Some(directory) = self.logs_dir.open(&context.config()?.limits())? {
+            let Some(query) = query else { return Ok(Ended::Done) };
+            return self.find_in(context.out, &directory, query);
+        }
         let Some(store) = context.open_if_there()? else {
             context.out.note("there are no logs yet; create one with: duolog log append --session NAME < events.jsonl");
-            return self.answer(context.out, &nothing(), &Names::new());
+            return self.answer(context.out, &Found::default(), &Names::new());
         };
         if self.rebuild {
             let made = rebuild(context.out, &store)?;
@@ -121,16 +130,36 @@ impl Search {
         self.answer(context.out, &found, &names(&store, &found.hits)?)
     }
 
-    fn find(&self, out: &Out, store: &Store, query: Query, session: Option<SessionId>) -> Result<Found, Failure> {
+    /// Searches the logs of another program.
+    fn find_in(&self, out: &mut Out, directory: &Directory, query: Query) -> CommandResult {
+        let bar = (directory.bytes() > LONG_BYTES).then(|| out.progress("reading"));
+        let request = self.request(query, None);
+        let found = search::find_in(directory, &request, &mut |done, of| {
+            if let Some(bar) = &bar {
+                bar.set(done, Some(of));
+            }
+        })?;
+        drop(bar);
+        let named = |log: &DirectoryLog| {
+            (log.id.clone(), SessionName { name: Some(log.path.to_string_lossy().into_owned()), is_thread: true })
+        };
+        let names: Names = directory.logs().iter().map(named).collect();
+        self.answer(out, &found, &names)
+    }
+
+    fn request(&self, query: Query, session: Option<SessionId>) -> SearchRequest {
         let filter = SearchFilter { session, role: self.role.clone(), tool: self.tool.clone(), since: self.since };
-        let request = SearchRequest {
+        SearchRequest {
             filter,
             limit: self.limit,
             after: self.after.clone(),
             index: if self.no_index { UseIndex::Never } else { UseIndex::IfPossible },
-            wait: self.waiting.wait(out, store)?,
             ..SearchRequest::new(query)
-        };
+        }
+    }
+
+    fn find(&self, out: &Out, store: &Store, query: Query, session: Option<SessionId>) -> Result<Found, Failure> {
+        let request = SearchRequest { wait: self.waiting.wait(out, store)?, ..self.request(query, session) };
         let mut bar = Bar(None);
         Ok(store.search().find(&request, |done| bar.show(out, done))?)
     }
@@ -167,7 +196,7 @@ impl Search {
 
     /// Warns of logs that were not searched and of a search without the index.
     fn tell(&self, out: &Out, found: &Found) {
-        if let Some(why) = found.without_index.as_ref().filter(|_| !self.no_index) {
+        if let Some(why) = found.without_index.as_ref().filter(|_| !self.no_index && self.logs_dir.is_none()) {
             let bytes = figures::size(found.scanned_bytes);
             let how = if found.used_index { "read in addition to the index" } else { "read without the index" };
             out.warn(format_args!("{bytes} of logs were {how}: {why}"));
@@ -189,7 +218,8 @@ impl Search {
         }
         if found.damaged > 0 {
             let lines = figures::things(found.damaged, "damaged line");
-            out.alert(format_args!("{lines} not searched; duolog log verify --all shows where"));
+            let place = if self.logs_dir.is_none() { "; to list the places, run: duolog log verify --all" } else { "" };
+            out.alert(format_args!("{lines} not searched{place}"));
         }
     }
 }
@@ -202,21 +232,6 @@ impl Bar {
         if done.of_bytes > LONG_BYTES {
             self.0.get_or_insert_with(|| out.progress("indexing")).set(done.bytes, Some(done.of_bytes));
         }
-    }
-}
-
-fn nothing() -> Found {
-    Found {
-        hits: Vec::new(),
-        next: None,
-        without_index: None,
-        used_index: false,
-        scanned_bytes: 0,
-        damaged: 0,
-        behind: 0,
-        unread: Vec::new(),
-        lost: Vec::new(),
-        elsewhere: Elsewhere::default(),
     }
 }
 

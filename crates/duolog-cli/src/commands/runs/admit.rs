@@ -31,7 +31,7 @@ pub struct Admit {
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// Maximum number of runs to start
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
 }

@@ -5,7 +5,7 @@ use duolog::runs::{Expiry, LoopPoint, NewGate, PausedAt};
 use duolog::{ApprovalId, ApprovalKind};
 use duolog_wire as wire;
 
-use super::{Context, Owned, actor, in_argument, text_or_stdin};
+use super::{Context, OwnedNamed, actor, in_argument, text_or_stdin};
 use crate::args;
 use crate::commands::approvals;
 use crate::failure::{CommandResult, Ended};
@@ -29,27 +29,25 @@ JSON:
 /// A paused run holds no slot. If no slot is free when the gate is answered, the run is queued before all runs that
 /// have not started.
 #[derive(Args)]
-#[command(after_help = AFTER, allow_missing_positional = true)]
+#[command(after_help = AFTER, override_usage = "duolog runs gate [OPTIONS] --summary <TEXT> [RUN] <GATE>")]
+#[command(mut_arg(args::SECOND_NAME, |name| name.value_name("GATE").help("Gate name")))]
 pub struct Gate {
     #[command(flatten)]
-    run: Owned,
-    /// Gate name
-    #[arg(value_name = "GATE")]
-    name: String,
+    names: OwnedNamed,
     /// Question for people; - reads it from stdin
     #[arg(long, value_name = "TEXT")]
     summary: String,
     /// Kind of answer: approve (yes or no) or reply (a text)
     #[arg(long, default_value = "approve", value_parser = args::word(ApprovalKind::ALL, ApprovalKind::as_str))]
     kind: ApprovalKind,
-    /// Name of the requester [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Content hash; an answer must have the same hash
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
     /// Expiry: an instant, or a duration from now such as 2d; the run fails after it
-    #[arg(long, value_name = "WHEN", value_parser = args::expiry)]
+    #[arg(long, value_name = "TIME", value_parser = args::expiry)]
     expires: Option<Expiry>,
     /// JSON object to merge into the scratch in the same transaction
     #[arg(long, value_name = "JSON")]
@@ -70,6 +68,7 @@ pub struct Gate {
 
 impl Gate {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
+        let (run, name) = self.names.split("gate")?;
         let summary = text_or_stdin(context, self.summary)?;
         let store = context.open_to_write()?;
         let at = match (self.loop_key, self.iteration, self.output) {
@@ -81,7 +80,7 @@ impl Gate {
         };
         let gate = NewGate {
             id: self.id,
-            gate: self.name,
+            gate: name,
             kind: self.kind,
             summary,
             requested_by: actor(self.by),
@@ -90,8 +89,7 @@ impl Gate {
             scratch: self.scratch,
             at,
         };
-        let PausedAt { approval, existed } =
-            self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
+        let PausedAt { approval, existed } = run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
         context
             .out
             .answer(&wire::GateOpened { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;

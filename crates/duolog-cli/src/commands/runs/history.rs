@@ -46,8 +46,8 @@ pub struct History {
     /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// Maximum number of results, counted from the newest
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    /// Maximum number of results, newest first [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
 }

@@ -59,10 +59,10 @@ pub struct List {
     /// Filter by trigger id
     #[arg(long, value_name = "ID")]
     trigger: Option<String>,
-    /// Earliest start: a day, an instant, or an age such as 7d
-    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    /// Start of the range of start times: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// Order: active runs first, or newest first
+    /// Sort order: active runs first, or newest first
     #[arg(long, default_value = "active", value_parser = PossibleValuesParser::new(["active", "started"]).map(|word| order(&word)))]
     order: RunOrder,
     /// Count all matching runs; this can be slow

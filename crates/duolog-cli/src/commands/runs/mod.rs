@@ -45,6 +45,7 @@ pub use exec::ExecGuard;
 
 use super::Context;
 use super::sessions::actor;
+use crate::args::{self, RUN_VARIABLE};
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::Tone;
@@ -86,8 +87,7 @@ Runs {
     Errors(errors::Errors),
 }}
 
-/// The variables with the run and the fence that `duolog runs exec` sets for its command.
-const RUN_VARIABLE: &str = "DUOLOG_RUN_ID";
+/// The variable with the fence that `duolog runs exec` sets for its command.
 const FENCE_VARIABLE: &str = "DUOLOG_FENCE";
 
 /// The run that a command changes.
@@ -114,6 +114,46 @@ struct Owned {
     claim: UnderClaim,
 }
 
+/// The run that its owner changes, a name that belongs to it, and the owner's claim.
+///
+/// Both names are optional for the parser, so that flags may stand between them. One name alone is the second one; the
+/// run then comes from the environment. Commands set the value name and the help of `name` with `mut_arg`.
+#[derive(Args)]
+struct OwnedNamed {
+    /// Run id or a unique prefix [env: DUOLOG_RUN_ID]
+    #[arg(id = args::FIRST_NAME, value_name = "RUN")]
+    first: Option<String>,
+    #[arg(id = args::SECOND_NAME)]
+    second: Option<String>,
+    #[command(flatten)]
+    claim: UnderClaim,
+}
+
+impl OwnedNamed {
+    /// Returns the run with its claim, and the second name; `noun` is what that names.
+    fn split(self, noun: &'static str) -> Result<(Owned, String), Failure> {
+        let Self { first, second, claim } = self;
+        let (run, name) = match (first, second) {
+            (run, Some(name)) => (run, name),
+            (Some(name), None) => (args::run_of_environment()?, name),
+            (None, None) => {
+                let names = noun.to_uppercase();
+                return Err(Failure::Given {
+                    message: format!("no {noun} is given"),
+                    hint: Some(format!("give RUN and {names}, or only {names} if {RUN_VARIABLE} is set")),
+                });
+            }
+        };
+        if run.is_none() {
+            return Err(Failure::Given {
+                message: format!("no run is given, only the {noun} {name:?}"),
+                hint: Some(format!("give RUN before {}, or set {RUN_VARIABLE}", noun.to_uppercase())),
+            });
+        }
+        Ok((Owned { run, claim }, name))
+    }
+}
+
 /// The claim of the owner of a run.
 #[derive(Args)]
 struct UnderClaim {
@@ -127,8 +167,8 @@ impl Owned {
     fn id(&self, store: &Store) -> Result<RunId, Failure> {
         let Some(text) = self.run.as_ref().filter(|text| !text.is_empty()) else {
             return Err(Failure::Given {
-                message: "no run is named".to_owned(),
-                hint: Some(format!("give a run id; {RUN_VARIABLE} is set only in a command of duolog runs exec")),
+                message: "no run is given".to_owned(),
+                hint: Some(format!("give a run id, or set {RUN_VARIABLE}")),
             });
         };
         Ok(store.runs().resolve(text)?)
@@ -147,7 +187,8 @@ impl UnderClaim {
             return Ok(self.fence);
         }
         let parse = |text: String| {
-            fence(&text).map_err(|why| Failure::Given { message: format!("{FENCE_VARIABLE}: {why}"), hint: None })
+            fence(&text)
+                .map_err(|why| Failure::Given { message: format!("cannot read {FENCE_VARIABLE}: {why}"), hint: None })
         };
         variable(FENCE_VARIABLE).map(parse).transpose()
     }
@@ -167,7 +208,7 @@ struct Doing {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Actor to record [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

@@ -39,11 +39,11 @@ pub struct Show {
     /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// Maximum number of executions
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the executions after the page that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<PageToken>,
 }
@@ -175,13 +175,13 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Timestamp) {
         (Column::Id, "ID"),
         (Column::Word, "PHASE"),
         (Column::Word, "OUTCOME"),
-        (Column::Figure, "DURATION_MS"),
+        (Column::Figure, "DURATION"),
         (Column::Figure, "TURNS"),
         (Column::Figure, "TOKENS"),
         (Column::Figure, "COST_USD"),
         (Column::Word, "STOP_REASON"),
     ])
-    .dropping(&["TURNS", "TOKENS", "STOP_REASON", "COST_USD", "DURATION_MS"]);
+    .dropping(&["TURNS", "TOKENS", "STOP_REASON", "COST_USD", "DURATION"]);
     for execution in executions {
         let end = execution.end.as_ref().map(|end| &end.finish);
         let tokens: Vec<u64> = end.map_or_else(Vec::new, |end| {
@@ -197,7 +197,7 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Timestamp) {
             execution.id.to_string(),
             phase_of(execution).to_owned(),
             execution.outcome().to_string(),
-            figures::count(ms),
+            figures::duration(ms),
             end.and_then(|end| end.turns).map(figures::count).unwrap_or_default(),
             if tokens.is_empty() { String::new() } else { figures::count(tokens.iter().sum()) },
             end.and_then(|end| end.cost).map(figures::dollars).unwrap_or_default(),

@@ -13,10 +13,10 @@ use crate::failure::{CommandResult, Ended};
 const AFTER: &str = "\
 Examples:
   run=$(duolog runs start build --trigger acme/web#42 --repo acme/web --issue 42)
-  read run fence <<< \"$(duolog runs start build --trigger nightly --claim \"$HOSTNAME\")\"
+  read run fence <<< \"$(duolog runs start build --trigger nightly --owner \"$HOSTNAME\")\"
   duolog runs start build --trigger nightly --queue --context '{\"branch\":\"main\"}'
 
-Exit code: 3 if --claim gives no fence: the run exists or is queued
+Exit code: 3 if --owner gets no fence: the run exists or is queued
 
 JSON:
   {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
@@ -27,7 +27,7 @@ JSON:
 /// The run starts if fewer than runs.max_running are running; otherwise it is queued. Runs that are already queued come
 /// first. If an active run of the same workflow and trigger exists, its id is printed and no run is started.
 ///
-/// With --claim the fence is printed after the id. The status changes of the run are written to the log of its session.
+/// With --owner the fence is printed after the id. The status changes of the run are written to the log of its session.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Start {
@@ -41,7 +41,7 @@ pub struct Start {
     #[arg(long, value_name = "KIND", default_value = "cli")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Actor that triggers the run [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Repository of the run
@@ -63,8 +63,8 @@ pub struct Start {
     #[arg(long)]
     queue: bool,
     /// Owner that claims the run if it starts
-    #[arg(long, value_name = "OWNER")]
-    claim: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     /// Maximum number of takeovers from dead owners [default: runs.restart_cap]
     #[arg(long, value_name = "N")]
     restart_cap: Option<u32>,
@@ -94,7 +94,7 @@ impl Start {
             },
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
-            claimed_by: self.claim.clone(),
+            claimed_by: self.owner.clone(),
             restart_cap: self.restart_cap,
         };
         let started = store.runs().start(&new).map_err(in_argument("--context"))?;
@@ -105,7 +105,7 @@ impl Start {
             None => text.line(&run.id),
         })?;
         let mut ended = Ended::Done;
-        if self.claim.is_some() && started.fence.is_none() {
+        if self.owner.is_some() && started.fence.is_none() {
             let (id, status) = (&run.id, run.status);
             context.out.note(match status {
                 RunStatus::Running => format!("run {id} already exists: duolog runs claim {id} --owner NAME"),

@@ -102,11 +102,11 @@ fn table(rollups: &[Rollup], total: &Rollup) -> Table {
         (Column::Figure, "DEFERRED"),
         (Column::Figure, "IN_FLIGHT"),
         (Column::Figure, "TURNS"),
-        (Column::Figure, "DURATION_MS"),
+        (Column::Figure, "DURATION"),
         (Column::Figure, "TOKENS"),
         (Column::Figure, "COST_USD"),
     ])
-    .dropping(&["DEFERRED", "SKIPPED", "TURNS", "IN_FLIGHT", "DURATION_MS", "TOKENS"]);
+    .dropping(&["DEFERRED", "SKIPPED", "TURNS", "IN_FLIGHT", "DURATION", "TOKENS"]);
     for rollup in rollups {
         table.row(cells(&rollup.label, rollup));
     }
@@ -121,7 +121,7 @@ fn cells(label: &str, rollup: &Rollup) -> Vec<String> {
     let mut cells = vec![label.to_owned()];
     cells.extend(counts.map(figures::count));
     cells.push(figures::count(rollup.turns));
-    cells.push(figures::count(rollup.duration_ms));
+    cells.push(figures::duration(rollup.duration_ms));
     cells.push(figures::count(tokens.iter().sum()));
     cells.push(figures::dollars(rollup.cost));
     cells

@@ -46,9 +46,7 @@ pub(super) struct Used {
     /// Text of the output; - reads it from stdin. A long text is stored in full as a blob
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
-    /// Session of the agent, if not set before: an id, a thread name or a unique prefix of an id
-    ///
-    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
+    /// Session id, unique prefix or thread name, if not set before
     #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
 }

@@ -15,8 +15,8 @@ use crate::failure::{CommandResult, Ended};
 const AFTER: &str = "\
 Examples:
   duolog runs wait \"$run\"
-  duolog runs wait \"$run\" --until succeeded --timeout 30m && deploy
-  duolog runs wait \"$run\" --until settled --timeout 30s || echo \"still running\"
+  duolog runs wait \"$run\" --for succeeded --timeout 30m && deploy
+  duolog runs wait \"$run\" --for settled --timeout 30s || echo \"still running\"
 
 Exit code: 1 if the run ended with another status · 3 if the wait timed out
 
@@ -33,7 +33,8 @@ pub struct Wait {
     #[arg(value_name = "RUN")]
     run: String,
     /// Status to wait for; ended: any final status; settled: any final status or paused
-    #[arg(long, default_value = "ended", value_parser = PossibleValuesParser::new(words()).map(|word| until(&word)))]
+    #[arg(long = "for", value_name = "STATUS", default_value = "ended")]
+    #[arg(value_parser = PossibleValuesParser::new(words()).map(|word| until(&word)))]
     until: Until,
     /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]

@@ -46,7 +46,7 @@ pub struct Set {
     #[arg(long, value_name = "KEY", group = "said")]
     unset: Vec<Key>,
     /// Actor to record [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

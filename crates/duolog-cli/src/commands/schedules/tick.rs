@@ -39,10 +39,10 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Tick {
     /// Latest due time to fire; must not be in the future [default: now]
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
     /// Actor to record [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

@@ -73,7 +73,7 @@ pub struct Add {
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     /// Operation id: the items are added once per id, and a retry returns the first answer
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
     /// Durability of the acknowledged items [default: durability of the configuration]
     ///
@@ -124,7 +124,7 @@ impl Add {
         }
         if !self.id.is_empty() && self.id.len() != items {
             return Err(Failure::Given {
-                message: format!("--id is given {} times for {items} items", self.id.len()),
+                message: format!("cannot add the items: --id is given {} times for {items} items", self.id.len()),
                 hint: Some("give one --id for each item, or none".to_owned()),
             });
         }
@@ -149,7 +149,10 @@ fn read_stdin(bytes_max: usize) -> Result<String, Failure> {
     read.map_err(Failure::file("read", Path::new("stdin")))?;
     if input.len() > bytes_max {
         return Err(Failure::Given {
-            message: format!("the input is over the limit of a batch, {}", figures::size(bytes_max as u64)),
+            message: format!(
+                "cannot add the items: the input is larger than the batch limit of {}",
+                figures::size(bytes_max as u64)
+            ),
             hint: Some("add the items in several batches".to_owned()),
         });
     }
@@ -161,7 +164,7 @@ fn values_of(input: &str) -> Result<Vec<&str>, Failure> {
     let values = serde_json::Deserializer::from_str(input).into_iter::<&RawValue>();
     let values = values.map(|value| value.map(RawValue::get));
     values.collect::<Result<_, _>>().map_err(|error| Failure::Given {
-        message: format!("the input is not JSON: {error}"),
+        message: format!("cannot add the items: the input is not JSON: {error}"),
         hint: Some("give one JSON value after another; NaN and Infinity are not JSON".to_owned()),
     })
 }

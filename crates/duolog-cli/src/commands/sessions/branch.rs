@@ -53,7 +53,7 @@ pub struct New {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// User of the branch
-    #[arg(long, value_name = "USER")]
+    #[arg(long = "branch-user", value_name = "USER")]
     owner: Option<String>,
     /// Metadata, as a JSON object
     #[arg(long, value_name = "JSON")]
@@ -87,7 +87,7 @@ pub struct Set {
     #[command(flatten)]
     branch: OnBranch,
     /// User of the branch
-    #[arg(long, value_name = "USER", required_unless_present = "metadata")]
+    #[arg(long = "branch-user", value_name = "USER", required_unless_present = "metadata")]
     owner: Option<String>,
     /// Metadata, as a JSON object
     #[arg(long, value_name = "JSON")]

@@ -30,12 +30,12 @@ JSON:
 pub struct Branches {
     #[command(flatten)]
     which: Which,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Branch to continue after: the next of the previous page
-    #[arg(long, value_name = "ID")]
+    /// Page token printed by the previous page
+    #[arg(long, value_name = "TOKEN")]
     after: Option<BranchId>,
 }
 

@@ -29,7 +29,7 @@ pub struct Close {
     /// New status
     #[arg(long, value_parser = args::status(), default_value = "completed")]
     status: SessionStatus,
-    /// Reason, as text
+    /// Reason to record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Reason code, one word
@@ -38,8 +38,8 @@ pub struct Close {
     /// Evidence for the status, as JSON
     #[arg(long, value_name = "JSON")]
     evidence: Option<String>,
-    /// Actor of the change [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    /// Actor to record [default: $USER]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

@@ -28,8 +28,8 @@ JSON:
 pub struct History {
     #[command(flatten)]
     which: Which,
-    /// Maximum number of changes
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 199]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX - 1)))]
     limit: u32,
 }

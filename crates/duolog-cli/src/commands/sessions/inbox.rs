@@ -46,17 +46,17 @@ pub struct Inbox {
     #[command(flatten)]
     of_user: OfUser,
     /// Channel
-    #[arg(long, value_name = "CHANNEL")]
+    #[arg(long, value_name = "NAME")]
     channel: Option<String>,
     /// Name of the reader [default: the recipient]
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Ordinal to continue after: the next of the previous page
-    #[arg(long, value_name = "ORD", conflicts_with = "ack")]
+    /// Page token printed by the previous page
+    #[arg(long, value_name = "TOKEN", conflicts_with = "ack")]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
     after: Option<u64>,
     /// Acknowledge the messages that are shown

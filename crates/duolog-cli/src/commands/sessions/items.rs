@@ -44,11 +44,13 @@ pub struct Items {
     which: Which,
     #[command(flatten)]
     branch: OnBranch,
-    /// Maximum number of items; the last items are shown
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    /// Maximum number of results, from the end
+    #[arg(long, short = 'n', value_name = "N", default_value_t = LIMIT)]
     limit: usize,
-    /// Ordinal to continue after: show the items that follow it, not the last items
-    #[arg(long, value_name = "ORD", requires = "full", conflicts_with_all = ["detail", "pool"])]
+    /// Page token printed by the previous page
+    ///
+    /// The token is the ordinal of an item; the items after it are shown, instead of the last ones.
+    #[arg(long, value_name = "TOKEN", requires = "full", conflicts_with_all = ["detail", "pool"])]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
     after: Option<u64>,
     /// Show every item and no summaries

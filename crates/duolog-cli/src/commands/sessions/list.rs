@@ -68,7 +68,7 @@ pub struct List {
     /// Filter by working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Earliest time of the last update: an instant, a day, or an age like 12h
+    /// Start of the range of update times: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
 }

@@ -135,7 +135,7 @@ pub(super) fn of_agent(context: &Context<'_>, store: &Store, text: &str) -> Resu
 #[derive(Args)]
 struct Operation {
     /// Operation id: the change is made once per id, and a retry returns the first answer
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    #[arg(long = "operation-id", value_name = "ID")]
     operation: Option<OperationId>,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn check_metadata(text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Given {
-        message: "--metadata is not a JSON object".to_owned(),
+        message: "cannot read --metadata: it is not a JSON object".to_owned(),
         hint: Some("example: --metadata '{\"team\":\"blue\"}'".to_owned()),
     })
 }

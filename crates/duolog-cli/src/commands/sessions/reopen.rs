@@ -23,14 +23,14 @@ JSON:
 pub struct Reopen {
     #[command(flatten)]
     which: Which,
-    /// Reason, as text
+    /// Reason to record
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// Process that runs the session from now on
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Actor of the change [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    /// Actor to record [default: $USER]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 

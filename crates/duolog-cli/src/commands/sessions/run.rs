@@ -27,8 +27,8 @@ pub struct Run {
     /// Process id
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// Actor of the change [default: $USER]
-    #[arg(long, value_name = "NAME")]
+    /// Actor to record [default: $USER]
+    #[arg(long = "by", value_name = "NAME")]
     actor: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Given {
-        message: format!("process {pid} does not exist"),
+        message: format!("cannot set the process: process {pid} does not exist"),
         hint: Some("use --pid $$ for the current shell".to_owned()),
     })
 }

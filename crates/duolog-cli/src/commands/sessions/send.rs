@@ -41,7 +41,7 @@ pub struct Send {
     #[arg(long, value_name = "JSON")]
     content: String,
     /// Channel
-    #[arg(long, value_name = "CHANNEL")]
+    #[arg(long, value_name = "NAME")]
     channel: Option<String>,
     /// Sending session: session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]

@@ -68,10 +68,10 @@ struct FilterArgs {
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Filter by sender
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "NAME")]
     sender: Option<String>,
     /// Filter by recipient
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "NAME")]
     recipient: Option<String>,
     /// Filter by channel
     #[arg(long, value_name = "NAME")]
@@ -79,11 +79,11 @@ struct FilterArgs {
     /// Filter by class in the program that created the message
     #[arg(long, value_name = "CLASS")]
     lion_class: Option<String>,
-    /// Start of the creation time range: an instant, a day, or an age like 12h
-    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    /// Start of the range of creation times: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// End of the creation time range, exclusive: an instant, a day, or an age like 12h
-    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    /// End of the range of creation times, exclusive: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
     until: Option<Timestamp>,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn parse(what: &str, text: &str) -> Result<Vec<f32>, Failure> {
         parsed.ok()
     });
     numbers.ok_or_else(|| Failure::Given {
-        message: format!("{what} is not a JSON array of numbers"),
+        message: format!("cannot read {what}: it is not a JSON array of numbers"),
         hint: Some("example: [0.1, -2, 3e-4]".to_owned()),
     })
 }
@@ -40,7 +40,11 @@ pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
     let (numbers, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
         return Err(Failure::Given {
-            message: format!("{} has {} bytes, which is not a multiple of 4", path.display(), bytes.len()),
+            message: format!(
+                "cannot read {}: its size of {} bytes is not a multiple of 4",
+                path.display(),
+                bytes.len()
+            ),
             hint: Some("remove --raw to read a JSON array".to_owned()),
         });
     }

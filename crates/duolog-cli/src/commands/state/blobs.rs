@@ -39,13 +39,13 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Blobs {
-    /// Maximum number of blobs, largest first
-    #[arg(long, value_name = "N", default_value_t = PAGE_DEFAULT as usize)]
+    /// Maximum number of results, largest first
+    #[arg(long, short = 'n', value_name = "N", default_value_t = PAGE_DEFAULT as usize)]
     limit: usize,
     /// Remove unreferenced blobs
     #[arg(long)]
     prune: bool,
-    /// Remove without asking
+    /// Skip the confirmation prompt
     #[arg(long, short, requires = "prune")]
     yes: bool,
 }
@@ -120,7 +120,7 @@ fn ask(out: &Out, counted: &CountedBlobs, now: Timestamp) -> Result<bool, Failur
     let blobs = figures::things(prunable.len() as u64, "blob");
     let what = format!("{blobs} without references ({})", figures::size(prunable.iter().sum()));
     out.ask(&format!("remove {what}?")).ok_or_else(|| Failure::Given {
-        message: format!("cannot remove {what}: no terminal to confirm"),
+        message: format!("cannot remove {what}: stdin is not a terminal, so nobody can confirm"),
         hint: Some("add --yes".to_owned()),
     })
 }

@@ -11,6 +11,7 @@ Examples:
   duolog usage daily
   duolog usage daily --since 2026-01-01 --until 2026-01-31
   duolog usage daily --zone Europe/Berlin
+  duolog usage daily --logs-dir ~/.claude/projects
   duolog usage daily --json | jq '.days[] | [.day, .cost_usd]'
 
 JSON:
@@ -38,6 +39,6 @@ const REPORT: Report = Report { column: (Column::Word, "DAY"), name: false, none
 
 impl Daily {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageByDay>(self.asked, None, context, |store, filter| store.usage().daily(filter))
+        REPORT.run::<UsageByDay>(self.asked, None, context, |usage, filter| usage.daily(filter))
     }
 }

@@ -7,12 +7,13 @@ mod workflow;
 
 use clap::Args;
 use duolog::limits;
-use duolog::usage::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
-use duolog::{Money, PageOrder, Store};
+use duolog::usage::{self, Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
+use duolog::{Money, PageOrder};
 use duolog_wire::{Listed, UsageList};
 
 use super::Context;
 use super::completeness::{self, Waiting};
+use crate::args::LogsDir;
 use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
@@ -38,16 +39,18 @@ struct ReportArgs {
     /// Time zone of the days, like Europe/Berlin or UTC [default: local time zone]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Filter by user of the session
-    #[arg(long, visible_alias = "user-email", value_name = "USER")]
+    /// Filter by user
+    #[arg(long = "user-email", value_name = "USER", conflicts_with = "logs_dir")]
     user: Option<String>,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the page after the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<UsageToken>,
+    #[command(flatten)]
+    logs_dir: LogsDir,
     #[command(flatten)]
     waiting: Waiting,
 }
@@ -69,16 +72,27 @@ impl Report {
         asked: ReportArgs,
         order: Option<PageOrder>,
         context: &mut Context<'_>,
-        ask: impl FnOnce(&Store, &UsageFilter) -> duolog::Result<UsageReport>,
+        ask: impl FnOnce(&usage::Usage, &UsageFilter) -> duolog::Result<UsageReport>,
     ) -> CommandResult {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
-        let ReportArgs { since, until, zone, user: user_id, limit, after, waiting } = asked;
+        let ReportArgs { since, until, zone, user: user_id, limit, after, logs_dir, waiting } = asked;
         let zone = zone.or_else(|| jiff::tz::TimeZone::system().iana_name().map(str::to_owned));
         let filter = UsageFilter { since, until, zone, user_id, limit, after, order, ..UsageFilter::default() };
-        let report = match context.open_if_there()? {
-            Some(store) => ask(&store, &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?,
-            None => UsageReport::default(),
+        let config = context.config()?;
+        let (report, unread) = if let Some(directory) = logs_dir.open(&config.limits())? {
+            let bar = context.out.progress("reading");
+            let used = usage::Usage::of_directory(&directory, config.prices(), &mut |done, of| bar.set(done, Some(of)));
+            drop(bar);
+            (ask(&used, &filter)?, Some(used))
+        } else {
+            let report = match context.open_if_there()? {
+                Some(store) => {
+                    ask(&store.usage(), &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?
+                }
+                None => UsageReport::default(),
+            };
+            (report, None)
         };
         context.out.answer(&UsageList::<T>::from(&report), |text| {
             if !report.lines.is_empty() {
@@ -86,6 +100,11 @@ impl Report {
             }
         })?;
         talk(context, &report, is_filtered);
+        match unread {
+            Some(used) => alert_unread(context, &used),
+            None => completeness::alert(context.out, &report.behind),
+        }
+        context.out.more(report.next.as_ref());
         Ok(Ended::Done)
     }
 
@@ -151,8 +170,17 @@ fn talk(context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
             "no price is known for {models} {named}; {it_is} not in the total; run: duolog config show --help"
         ));
     }
-    completeness::alert(context.out, &report.behind);
-    context.out.more(report.next.as_ref());
+}
+
+/// Warns of what was not counted in a directory.
+fn alert_unread(context: &Context<'_>, used: &usage::Usage) {
+    for (path, why) in used.unread() {
+        context.out.alert(format_args!("the counts are incomplete: {} was not read: {why}", path.display()));
+    }
+    if used.damaged() > 0 {
+        let lines = figures::things(used.damaged(), "damaged line");
+        context.out.alert(format_args!("the counts are incomplete: {lines} not counted"));
+    }
 }
 
 /// Formats the cost in dollars, to a hundredth of a cent. A plus sign means that models without a price were used.

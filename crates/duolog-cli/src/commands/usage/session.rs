@@ -11,7 +11,7 @@ use crate::out::Column;
 const AFTER: &str = "\
 Examples:
   duolog usage session
-  duolog usage session --user ada@example.com --limit 50
+  duolog usage session --user-email ada@example.com --limit 50
   duolog usage session --order created --limit 200
   duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session_id'
 
@@ -21,7 +21,8 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  session_id is null in the last line, for executions without a session.
+  session_id is null in the last line, for executions without a session. With --logs-dir it is the
+  name of the file, and session_name is its path.
   cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
   The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
@@ -44,6 +45,6 @@ const REPORT: Report = Report { column: (Column::Id, "SESSION_ID"), name: true, 
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageBySession>(self.asked, self.order, context, |store, filter| store.usage().session(filter))
+        REPORT.run::<UsageBySession>(self.asked, self.order, context, |usage, filter| usage.session(filter))
     }
 }

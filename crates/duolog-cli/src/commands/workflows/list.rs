@@ -25,12 +25,12 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Last workflow name of the previous page
-    #[arg(long, value_name = "NAME")]
+    /// Page token printed by the previous page
+    #[arg(long, value_name = "TOKEN")]
     after: Option<String>,
 }
 

@@ -81,7 +81,7 @@ pub fn runs(walk: &mut Walk) {
     let run = walk.get("runs start", &start, "/run/id");
     let fence = walk.get("runs claim", &[&run, "--owner", "w"], "/fence");
     let with = |args: &[&'static str]| -> Vec<String> {
-        [&[&*run][..], args, &["--fence", &fence]].concat().into_iter().map(str::to_owned).collect()
+        [&[&*run, "--fence", &fence][..], args].concat().into_iter().map(str::to_owned).collect()
     };
     let go = |walk: &mut Walk, command: &str, args: &[&'static str]| {
         let args = with(args);
@@ -169,6 +169,7 @@ pub fn others(walk: &mut Walk) {
     walk.run("doctor", &[], "");
     walk.ok("config show", &[]);
     walk.ok("config check", &[]);
+    walk.ok("config init", &["--stdout"]);
     walk.ok("demo", &["--fast", "--half"]);
     walk.ok("sessions delete", &["--all", "--yes"]);
 }

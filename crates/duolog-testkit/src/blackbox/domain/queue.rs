@@ -183,7 +183,7 @@ impl Worker {
         if starts && self.chance(20) {
             call = call.word("--queue");
         } else if call.words[1] == "start" && self.chance(15) {
-            call = call.word("--claim").word("starter");
+            call = call.word("--owner").word("starter");
         } else if call.words[1] == "admit" && self.chance(50) {
             call = call.word("--owner").word("admitter");
         }
@@ -245,7 +245,7 @@ impl Worker {
             answer["fence"].as_u64().or(answer["admitted"][0]["fence"].as_u64()).unwrap_or(0).to_string()
         };
         let started =
-            self.run_clean(&Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--claim", "one"]));
+            self.run_clean(&Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--owner", "one"]));
         let first = fence(&started);
         self.run_clean(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &first]));
         self.run_clean(&Call::new(&["runs", "requeue", &id, "--fence", &first]));

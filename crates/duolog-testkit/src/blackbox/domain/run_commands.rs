@@ -111,7 +111,7 @@ impl Command {
                 })
             }
             Self::Answer { verb, gate, response, hash } => {
-                let flag = if *verb == "reject" { "--reason" } else { "--response" };
+                let flag = if *verb == "reply" { "--response" } else { "--reason" };
                 with(Call::new(&["approvals", verb, gate, flag, response]), "--hash", hash.as_ref())
             }
             Self::Acknowledge { gate, fence } => fenced(Call::new(&["runs", "acknowledge", run, gate]), *fence),

@@ -54,7 +54,7 @@ impl Worker {
         let id = self.unique("run");
         let mut call = Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--restart-cap", "1000"]);
         if self.chance(60) {
-            call = call.word("--claim").word("starter");
+            call = call.word("--owner").word("starter");
         }
         let done = self.run(call);
         let run = self.read_run(&id);

@@ -80,8 +80,8 @@ pub struct Exec {
     #[arg(long = "loop", requires = "next")]
     is_loop: bool,
     /// Owner of the claim [default: HOST:PID]
-    #[arg(long, value_name = "OWNER", alias = "owner")]
-    claim: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     /// Phase name [default: main]
     #[arg(long, value_name = "NAME")]
     phase: Option<String>,
@@ -108,7 +108,7 @@ impl Exec {
         let signals = Signals::listen(&[SIGCHLD, SIGTERM, SIGINT]);
         let signals = signals.map_err(Failure::file("listen for", std::path::Path::new("signals")))?;
         let store = context.open_to_stay()?;
-        let owner = self.claim.clone().unwrap_or_else(owner_of_this_process);
+        let owner = self.owner.clone().unwrap_or_else(owner_of_this_process);
         let mut worker = Worker { exec: &self, store: store.clone(), owner, signals, is_ending: false };
         let ended = if self.next { worker.work(context) } else { worker.once(context) };
         drop(worker);

@@ -108,7 +108,7 @@ impl Worker<'_> {
         match self.record(&handle, &execution, &exit, remaining) {
             Ok((run, result)) => {
                 self.answer(context, &run, Some(&execution), Some(exit.code), result)?;
-                let (took, status) = (figures::took(millis(exit.took)), run.status);
+                let (took, status) = (figures::duration(millis(exit.took)), run.status);
                 let why = exit.error().map(|error| format!(": {error}")).unwrap_or_default();
                 let result_word = result.as_str();
                 context.out.note(format_args!("phase {phase} {result_word}{why} ({took}); run {} is {status}", run.id));

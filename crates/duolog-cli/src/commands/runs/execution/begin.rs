@@ -34,9 +34,7 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session of the agent, if known: an id, a thread name or a unique prefix of an id
-    ///
-    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
+    /// Session id, unique prefix or thread name, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Repository of the execution
@@ -45,7 +43,7 @@ pub struct Begin {
     /// Issue number
     #[arg(long, value_name = "N")]
     issue: Option<u64>,
-    /// Actor that triggers the execution [default: $USER]
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Execution id; the same id with different content is refused

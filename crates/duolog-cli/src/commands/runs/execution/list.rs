@@ -31,11 +31,11 @@ pub struct List {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Maximum number of results
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    /// Maximum number of results [max: 200]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Page token: show the page before the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     after: Option<PageToken>,
 }

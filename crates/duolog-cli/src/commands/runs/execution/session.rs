@@ -22,9 +22,7 @@ pub struct Session {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// Session of the agent: an id, a thread name or a unique prefix of an id
-    ///
-    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
+    /// Session id, unique prefix or thread name
     #[arg(value_name = "SESSION")]
     session: String,
 }

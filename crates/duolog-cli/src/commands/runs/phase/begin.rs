@@ -4,8 +4,9 @@ use clap::Args;
 use duolog::runs::Begun;
 use duolog_wire::PhaseStatus;
 
-use super::super::Owned;
+use super::super::OwnedNamed;
 use super::{Context, not_to_be_run};
+use crate::args;
 use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
@@ -25,27 +26,24 @@ JSON:
 /// A phase that is running or done is not begun. The check and the new execution are one transaction: a phase that
 /// succeeded is not run again, even after a crash.
 #[derive(Args)]
-#[command(after_help = AFTER, allow_missing_positional = true)]
+#[command(after_help = AFTER, override_usage = "duolog runs phase begin [OPTIONS] [RUN] <PHASE>")]
+#[command(mut_arg(args::SECOND_NAME, |name| name.value_name("PHASE").help("Phase name: 1 to 128 of A-Z a-z 0-9 _ . -")))]
 pub struct Begin {
     #[command(flatten)]
-    run: Owned,
-    /// Phase name: 1 to 128 of A-Z a-z 0-9 _ . -
-    #[arg(value_name = "PHASE")]
-    phase: String,
-    /// Session of the agent, if known: an id, a thread name or a unique prefix of an id
-    ///
-    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
+    names: OwnedNamed,
+    /// Session id, unique prefix or thread name, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
 
 impl Begin {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
+        let (run, phase) = self.names.split("phase")?;
         let store = context.open_to_write()?;
-        let run = self.run.open(&store)?;
+        let run = run.open(&store)?;
         let session = self.session.map(|text| of_agent(context, &store, &text)).transpose()?;
-        let begun = run.begin(&self.phase, session.as_ref())?;
-        let status = PhaseStatus::begun(run.id(), &self.phase, &begun);
+        let begun = run.begin(&phase, session.as_ref())?;
+        let status = PhaseStatus::begun(run.id(), &phase, &begun);
         context.out.answer(&status, |text| {
             if let Begun::Started(execution) = &begun {
                 text.line(&execution.id);

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use super::super::{Owned, answer_run, text_or_stdin};
+use super::super::{OwnedNamed, answer_run, text_or_stdin};
 use super::Context;
+use crate::args;
 use crate::failure::CommandResult;
 
 const AFTER: &str = "\
@@ -19,13 +20,11 @@ JSON:
 /// The history is for people. The executions (runs phase begin and end) decide if a phase is run again. If a phase has
 /// several entries, the last one counts.
 #[derive(Args)]
-#[command(after_help = AFTER, allow_missing_positional = true)]
+#[command(after_help = AFTER, override_usage = "duolog runs phase complete [OPTIONS] [RUN] <PHASE>")]
+#[command(mut_arg(args::SECOND_NAME, |name| name.value_name("PHASE").help("Phase name")))]
 pub struct Complete {
     #[command(flatten)]
-    run: Owned,
-    /// Phase name
-    #[arg(value_name = "PHASE")]
-    phase: String,
+    names: OwnedNamed,
     /// Set the result to failed
     #[arg(long)]
     failed: bool,
@@ -36,11 +35,12 @@ pub struct Complete {
 
 impl Complete {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
+        let (run, phase) = self.names.split("phase")?;
         let summary = self.summary.map(|text| text_or_stdin(context, text)).transpose()?;
         let store = context.open_to_write()?;
-        let run = self.run.open(&store)?.complete_phase(&self.phase, !self.failed, summary.as_deref())?;
+        let run = run.open(&store)?.complete_phase(&phase, !self.failed, summary.as_deref())?;
         let how = if self.failed { "failed" } else { "completed" };
-        let ended = answer_run(context, &run, &format!("phase {} {how}", self.phase))?;
+        let ended = answer_run(context, &run, &format!("phase {phase} {how}"))?;
         context.close(store);
         Ok(ended)
     }

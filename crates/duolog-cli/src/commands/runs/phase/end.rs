@@ -3,9 +3,10 @@
 use clap::Args;
 use duolog_wire::ExecutionAnswer;
 
-use super::super::Owned;
+use super::super::OwnedNamed;
 use super::super::used::{Used, with_duration};
 use super::Context;
+use crate::args;
 use crate::commands::sessions::of_agent;
 use crate::failure::{CommandResult, Ended};
 
@@ -29,13 +30,11 @@ JSON:
 /// The usage is added to the run. Values that are not given stay unknown, which is not zero. The result, the output and
 /// the history entry are written in one transaction. An execution that has already ended does not change.
 #[derive(Args)]
-#[command(after_help = AFTER, allow_missing_positional = true)]
+#[command(after_help = AFTER, override_usage = "duolog runs phase end [OPTIONS] [RUN] <EXECUTION>")]
+#[command(mut_arg(args::SECOND_NAME, |name| name.value_name("EXECUTION").help("Execution id or a unique prefix")))]
 pub struct End {
     #[command(flatten)]
-    run: Owned,
-    /// Execution id or a unique prefix
-    #[arg(value_name = "EXECUTION")]
-    execution: String,
+    names: OwnedNamed,
     #[command(flatten)]
     used: Used,
     /// Summary; also adds the phase to the run's history
@@ -45,13 +44,14 @@ pub struct End {
 
 impl End {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
+        let (run, execution) = self.names.split("execution")?;
         let session = self.used.session.clone();
         let mut ending = self.used.ending(context, self.summary)?;
         let store = context.open_to_write()?;
-        let run = self.run.open(&store)?;
+        let run = run.open(&store)?;
         ending.session_id = session.map(|text| of_agent(context, &store, &text)).transpose()?;
         let executions = store.runs().executions();
-        let execution = executions.get(&executions.resolve(&self.execution)?)?;
+        let execution = executions.get(&executions.resolve(&execution)?)?;
         let ended = run.end(&execution.id, with_duration(ending, &execution))?;
         context.out.confirm(&ExecutionAnswer::from(&ended), |text| {
             text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));

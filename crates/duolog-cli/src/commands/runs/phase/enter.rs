@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use super::super::{Owned, answer_run};
+use super::super::{OwnedNamed, answer_run};
 use super::Context;
+use crate::args;
 use crate::failure::CommandResult;
 
 const AFTER: &str = "\
@@ -17,20 +18,19 @@ JSON:
 ///
 /// No execution is recorded.
 #[derive(Args)]
-#[command(after_help = AFTER, allow_missing_positional = true)]
+#[command(after_help = AFTER, override_usage = "duolog runs phase enter [OPTIONS] [RUN] <PHASE>")]
+#[command(mut_arg(args::SECOND_NAME, |name| name.value_name("PHASE").help("Phase name")))]
 pub struct Enter {
     #[command(flatten)]
-    run: Owned,
-    /// Phase name
-    #[arg(value_name = "PHASE")]
-    phase: String,
+    names: OwnedNamed,
 }
 
 impl Enter {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
+        let (run, phase) = self.names.split("phase")?;
         let store = context.open_to_write()?;
-        let run = self.run.open(&store)?.enter_phase(&self.phase)?;
-        let ended = answer_run(context, &run, &format!("now in phase {}", self.phase))?;
+        let run = run.open(&store)?.enter_phase(&phase)?;
+        let ended = answer_run(context, &run, &format!("now in phase {phase}"))?;
         context.close(store);
         Ok(ended)
     }
