@@ -436,7 +436,9 @@ impl LogsDir {
         let directory = here()?.join(given);
         let opened = Directory::open(&directory, limits)?.ok_or_else(|| Failure::Absent {
             message: format!("there is no directory {}", directory.display()),
-            hint: Some("give the directory of the logs, for example ~/.claude/projects or ~/.codex/sessions".to_owned()),
+            hint: Some(
+                "give the directory of the logs, for example ~/.claude/projects or ~/.codex/sessions".to_owned(),
+            ),
         })?;
         Ok(Some(opened))
     }

@@ -164,7 +164,9 @@ impl Failure {
             Self::Store(error) => with_causes(error),
             Self::NoHome { home, .. } => format!("there is no home at {}", home.display()),
             Self::Config(error) => with_causes(error),
-            Self::Given { message, .. } | Self::Conflict { message, .. } | Self::Absent { message, .. } => message.clone(),
+            Self::Given { message, .. } | Self::Conflict { message, .. } | Self::Absent { message, .. } => {
+                message.clone()
+            }
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
             Self::Unseen { done, source } => format!("cannot write the answer: {source}; {done}"),
@@ -190,7 +192,9 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => hints::of(error),
-            Self::NoHome { home, .. } => Some(format!("check the path, or create the home: duolog --home {} init", home.display())),
+            Self::NoHome { home, .. } => {
+                Some(format!("check the path, or create the home: duolog --home {} init", home.display()))
+            }
             Self::Given { hint, .. } | Self::Conflict { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
                 Some("unset the variable or option, or set a valid value".to_owned())

@@ -45,7 +45,8 @@ pub use branches::{Branch, BranchAnswer, Forked};
 pub use chats::{Chat, ChatDetail, ChatEnded, ChatHistory, ChatMessage, ChatMessageAdded, ChatSession};
 pub use complete::{Completeness, Missing};
 pub use config::{
-    ConfigCheck, ConfigFinding, ConfigPrice, ConfigRates, ConfigSchedule, ConfigSetting, ConfigShown, ConfigTemplate, ConfigWorkflow,
+    ConfigCheck, ConfigFinding, ConfigPrice, ConfigRates, ConfigSchedule, ConfigSetting, ConfigShown, ConfigTemplate,
+    ConfigWorkflow,
 };
 pub use demo::{Demo, DemoComparison, DemoWorkflow};
 pub use doctor::{Doctor, DoctorCheck};

@@ -54,7 +54,9 @@ impl Help {
         for word in &self.words {
             at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Given {
                 message: format!("cannot show help: unknown command or topic {:?}", self.words.join(" ")),
-                hint: Some("to list the commands, run: duolog --help; to list the topics, run: duolog help topics".to_owned()),
+                hint: Some(
+                    "to list the commands, run: duolog --help; to list the topics, run: duolog help topics".to_owned(),
+                ),
             })?;
         }
         context.out.raw(at.render_long_help().to_string().as_bytes())?;

@@ -191,7 +191,9 @@ impl Context<'_> {
     /// Adds the directory to the error that a named home does not exist.
     fn of_home(&self, error: duolog::Error) -> Failure {
         match self.home() {
-            Ok(home) if error.is_missing_home() && matches!(home.source, HomeSource::Named | HomeSource::Environment) => {
+            Ok(home)
+                if error.is_missing_home() && matches!(home.source, HomeSource::Named | HomeSource::Environment) =>
+            {
                 Failure::NoHome { home: directory(home).to_owned(), error }
             }
             _ => error.into(),

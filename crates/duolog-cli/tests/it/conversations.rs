@@ -138,8 +138,7 @@ fn what_the_commands_say() {
     said.run(&kit, &["sessions", "clear", "demo"]).is(2);
     said.run(&kit, &["sessions", "clear", "demo", "--yes", "--json"]).is(0);
     said.run(&kit, &["sessions", "pop", "demo", "--json"]).is(1);
-    said.run(&kit, &["sessions", "close", "demo", "--status", "failed", "--reason", "it broke", "--by", "ada"])
-        .is(0);
+    said.run(&kit, &["sessions", "close", "demo", "--status", "failed", "--reason", "it broke", "--by", "ada"]).is(0);
     said.run(&kit, &["sessions", "close", "demo", "--json"]).is(1);
     said.run(&kit, &["sessions", "reopen", "demo", "--reason", "again", "--by", "ada", "--json"]).is(0);
     said.run(&kit, &["sessions", "send", "--topic", "ada", "--from", "demo", "--content", "\"done\""]).is(0);

@@ -58,7 +58,9 @@ fn a_retry_under_an_operation_id_changes_nothing_twice(place: &Place) {
     kit.run(&["sessions", "new", "--name", "other", "--operation-id", "make"]).is(1).says("operation make was used");
     twice(&["sessions", "rename", "plan", "done", "--operation-id", "rename", "--json"]);
     assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "told once, in the file that stays");
-    kit.run(&["sessions", "rename", "plan", "gone", "--operation-id", "rename"]).is(1).says("operation rename was used");
+    kit.run(&["sessions", "rename", "plan", "gone", "--operation-id", "rename"])
+        .is(1)
+        .says("operation rename was used");
     let deleted = twice(&["sessions", "delete", "done", "--yes", "--operation-id", "delete", "--json"]);
     assert_eq!((deleted.field("/session_id"), deleted.field("/deleted")), (made, true.into()));
     kit.run(&["sessions", "delete", "done", "--yes"]).is(1);

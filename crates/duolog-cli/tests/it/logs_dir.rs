@@ -87,7 +87,11 @@ fn a_directory_is_searched_like_its_import() {
     import(&home);
     let found = |ran: &Ran| -> Vec<String> {
         let hits = ran.field("/hits").as_array().expect("hits").clone();
-        hits.iter().map(|hit| ["session_id", "position", "part", "kind", "snippet"].map(|name| hit[name].to_string()).join(" ")).collect()
+        hits.iter()
+            .map(|hit| {
+                ["session_id", "position", "part", "kind", "snippet"].map(|name| hit[name].to_string()).join(" ")
+            })
+            .collect()
     };
     for query in ["needle", "the", "t* -needle"] {
         let stored = home.run(&["log", "search", query, "--no-index", "--limit", "200", "--json"]);

@@ -67,7 +67,8 @@ fn flags_stand_before_between_and_after_two_names() {
     for (command, flags) in COMMANDS {
         let words: Vec<&str> = command.split(' ').collect();
         for (place, in_environment) in [(0, false), (1, false), (2, false), (0, true), (1, true)] {
-            let Claimed { run, fence, name } = Claimed::of(&kit, command, &format!("{command} {place} {in_environment}"));
+            let Claimed { run, fence, name } =
+                Claimed::of(&kit, command, &format!("{command} {place} {in_environment}"));
             let mut names = if in_environment { vec![&*name] } else { vec![&*run, &*name] };
             let flags = [&["--fence", &*fence][..], flags].concat();
             names.splice(place..place, flags);

@@ -505,8 +505,7 @@ fn a_wait_is_woken_by_another_process(place: &Place) {
     kit.run(&["runs", "finish", &run]).is(0);
     assert!(waiting.wait().expect("ends").success());
     let other = start(&kit, "build", "two");
-    let mut waiting =
-        kit.command(&["runs", "wait", &other, "--for", "succeeded", "--quiet"]).spawn().expect("starts");
+    let mut waiting = kit.command(&["runs", "wait", &other, "--for", "succeeded", "--quiet"]).spawn().expect("starts");
     kit.run(&["runs", "cancel", &other]).is(0);
     assert_eq!(waiting.wait().expect("ends").code(), Some(1), "another end is an answer, too");
 }

@@ -21,13 +21,13 @@ use duolog_log::{Append, Block, Item, split_lines};
 use duolog_types::line::{check_outline, count_outlined};
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
+pub use directory::{Directory, DirectoryLog};
 pub use duolog_log::dialect::call::{Call, CallLine, call};
 pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
 pub use duolog_log::{Progress, ResetReason, Start};
 pub use duolog_state::owned::repairs::RepairRow as RecordedRepair;
-pub use directory::{Directory, DirectoryLog};
 pub use follow::Follow;
 pub use foreign::Foreign;
 pub use model::{

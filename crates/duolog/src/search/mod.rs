@@ -11,8 +11,8 @@ mod reading;
 mod rules;
 mod scan;
 
-pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
 pub use directory::find_in;
+pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
 pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;

@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use duolog_log::dialect::prices::Prices;
 use duolog_state::Page;
-use duolog_state::derived::usage_by_quarter::{self as table, Grouping, UsageFilter as FilterRow, UsageGroup, UsageSum};
+use duolog_state::derived::usage_by_quarter::{
+    self as table, Grouping, UsageFilter as FilterRow, UsageGroup, UsageSum,
+};
 
 pub use model::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
 

@@ -8,13 +8,13 @@ use duolog_wire::schema::{JsonSchema, Schemas};
 use duolog_wire::{
     Admitted, Appended, Approval, ApprovalAcknowledged, ApprovalAnswered, ApprovalDetail, Backup, Blobs, Branch,
     BranchAnswer, Chat, ChatDetail, ChatEnded, ChatHistory, ChatMessageAdded, Checkpointed, Claim, Compacted,
-    CompactionInfo, ConfigCheck, ConfigShown, ConfigTemplate, Demo, Doctor, ErrorAnswer, Execution, ExecutionAnswer, ExecutionOutput,
-    Expired, Forked, GateOpened, HomeCreated, InboxMessage, ItemCleared, ItemDetailList, ItemList, ItemPopped,
-    ItemsAdded, Lease, LogRepaired, LogsVerified, MessageSent, Migrated, Page, PhaseStatus, Rebuilt, Recorded,
-    Recovered, ReplayEntry, Rollups, RunAnswer, RunDetail, RunExecuted, RunHistory, RunList, RunStarted, RunTransition,
-    RunWait, ScheduleAnswer, ScheduleCleared, ScheduleList, ScheduleRun, ScheduleTicked, Scratch, SearchRebuilt,
-    SearchResult, SessionAnswer, SessionDeleted, SessionDetail, SessionExported, SessionImported, SessionList,
-    SessionStatusChanged, SessionsDeleted, SimilarMessages, Stats, StatusHistory, StreamEntry, UsageByDay,
+    CompactionInfo, ConfigCheck, ConfigShown, ConfigTemplate, Demo, Doctor, ErrorAnswer, Execution, ExecutionAnswer,
+    ExecutionOutput, Expired, Forked, GateOpened, HomeCreated, InboxMessage, ItemCleared, ItemDetailList, ItemList,
+    ItemPopped, ItemsAdded, Lease, LogRepaired, LogsVerified, MessageSent, Migrated, Page, PhaseStatus, Rebuilt,
+    Recorded, Recovered, ReplayEntry, Rollups, RunAnswer, RunDetail, RunExecuted, RunHistory, RunList, RunStarted,
+    RunTransition, RunWait, ScheduleAnswer, ScheduleCleared, ScheduleList, ScheduleRun, ScheduleTicked, Scratch,
+    SearchRebuilt, SearchResult, SessionAnswer, SessionDeleted, SessionDetail, SessionExported, SessionImported,
+    SessionList, SessionStatusChanged, SessionsDeleted, SimilarMessages, Stats, StatusHistory, StreamEntry, UsageByDay,
     UsageByModel, UsageBySession, UsageByWorkflow, UsageList, Vacuumed, Workflow, WorkflowSwitched,
 };
 use serde_json::Value;

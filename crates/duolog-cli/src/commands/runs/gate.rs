@@ -89,8 +89,7 @@ impl Gate {
             scratch: self.scratch,
             at,
         };
-        let PausedAt { approval, existed } =
-            run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
+        let PausedAt { approval, existed } = run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
         context
             .out
             .answer(&wire::GateOpened { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;

@@ -187,7 +187,8 @@ impl UnderClaim {
             return Ok(self.fence);
         }
         let parse = |text: String| {
-            fence(&text).map_err(|why| Failure::Given { message: format!("cannot read {FENCE_VARIABLE}: {why}"), hint: None })
+            fence(&text)
+                .map_err(|why| Failure::Given { message: format!("cannot read {FENCE_VARIABLE}: {why}"), hint: None })
         };
         variable(FENCE_VARIABLE).map(parse).transpose()
     }

@@ -40,7 +40,11 @@ pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
     let (numbers, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
         return Err(Failure::Given {
-            message: format!("cannot read {}: its size of {} bytes is not a multiple of 4", path.display(), bytes.len()),
+            message: format!(
+                "cannot read {}: its size of {} bytes is not a multiple of 4",
+                path.display(),
+                bytes.len()
+            ),
             hint: Some("remove --raw to read a JSON array".to_owned()),
         });
     }

@@ -87,7 +87,9 @@ impl Report {
             (ask(&used, &filter)?, Some(used))
         } else {
             let report = match context.open_if_there()? {
-                Some(store) => ask(&store.usage(), &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?,
+                Some(store) => {
+                    ask(&store.usage(), &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?
+                }
                 None => UsageReport::default(),
             };
             (report, None)
