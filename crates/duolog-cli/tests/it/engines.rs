@@ -57,7 +57,7 @@ fn a_retry_under_an_operation_id_changes_nothing_twice(place: &Place) {
     let made = twice(&["sessions", "new", "--name", "plan", "--operation-id", "make", "--json"]).field("/session/id");
     kit.run(&["sessions", "new", "--name", "other", "--operation-id", "make"]).is(1).says("operation make was used");
     twice(&["sessions", "rename", "plan", "done", "--operation-id", "rename", "--json"]);
-    assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "recorded once, in the remaining file");
+    assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "told once, in the file that stays");
     kit.run(&["sessions", "rename", "plan", "gone", "--operation-id", "rename"])
         .is(1)
         .says("operation rename was used");
