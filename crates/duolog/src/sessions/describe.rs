@@ -13,7 +13,7 @@ use super::rules::{bounded, check_times};
 use crate::error::{Error, Invalid, Result};
 
 impl Sessions {
-    /// Changes what a session says about itself; its log tells of it.
+    /// Changes what a session says about itself; its log tells of it. Returns the session as the change left it.
     ///
     /// Returns an error, and changes nothing, if a value does not fit or the session would end before it begins.
     pub fn set(&self, which: impl Into<SessionRef>, change: &SessionChange, durability: Durability) -> Result<Session> {
