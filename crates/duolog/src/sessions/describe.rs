@@ -13,7 +13,7 @@ use super::rules::{bounded, check_times};
 use crate::error::{Error, Invalid, Result};
 
 impl Sessions {
-    /// Changes the properties of a session. The log gets a line about it.
+    /// Changes what a session says about itself; its log tells of it. Returns the session as the change left it.
     ///
     /// # Errors
     ///
