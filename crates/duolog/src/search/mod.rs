@@ -13,7 +13,6 @@ mod scan;
 
 pub use directory::find_in;
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
 pub use model::{Elsewhere, Found, Hit, HitToken, IndexStatus, Indexed, LostLog, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
