@@ -255,7 +255,8 @@ fn with_shared_flags(command: clap::Command) -> clap::Command {
             let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
             let flag = flag.value_parser(clap::value_parser!(OperationId));
             let flag = if name == "inbox" { flag.requires("ack") } else { flag };
-            below = below.arg(flag.help("Operation id for retries: the same request is applied once"));
+            below = below
+                .arg(flag.help("Operation id: the change is made once per id, and a retry returns the first answer"));
         }
         if takes(LISTS, &name) || takes(VIEWS, &name) {
             let flag = clap::Arg::new(LAYOUT).long("layout").short('o').value_name("LAYOUT");

@@ -66,8 +66,7 @@ impl From<&sessions::Branch> for BranchAnswer {
 /// A forked branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Forked {
-    /// Id of the new branch. This field name is fixed; elsewhere it is `branch_id`.
-    #[serde(rename = "branch")]
+    /// Id of the new branch.
     pub branch_id: String,
     /// The parent branch.
     pub parent_branch_id: Option<String>,

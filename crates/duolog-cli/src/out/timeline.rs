@@ -184,7 +184,7 @@ impl Timeline {
         }
         let more = call.body.len().saturating_sub(DIFF_LINES);
         if more > 0 {
-            let note = format!("… {} more lines", figures::count(more as u64));
+            let note = format!("… {} more line{}", figures::count(more as u64), if more == 1 { "" } else { "s" });
             text.line(format_args!("{INDENT}{}", text.tone(Tone::Faint, &note)));
         }
     }
@@ -289,7 +289,7 @@ impl Text {
         }
         let more = lines.count();
         if more > 0 {
-            let note = format!("… {} more lines", figures::count(more as u64));
+            let note = format!("… {} more line{}", figures::count(more as u64), if more == 1 { "" } else { "s" });
             self.line(format_args!("{INDENT}{}", self.tone(Tone::Faint, &note)));
         }
     }

@@ -16,7 +16,7 @@ Examples:
   branch=$(duolog sessions fork demo --branch try-again)
 
 JSON:
-  {\"branch\": id, \"parent_branch_id\": id, \"forked_at_ord\": 10}";
+  {\"branch_id\": id, \"parent_branch_id\": id, \"forked_at_ord\": 10}";
 
 /// Fork a branch and print the id of the new branch
 ///

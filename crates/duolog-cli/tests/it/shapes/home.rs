@@ -13,7 +13,7 @@ pub fn sessions(walk: &mut Walk) {
     walk.ok("sessions items", &["s1"]);
     walk.ok("sessions items", &["s1", "--full", "--after", "0", "--limit", "1"]);
     walk.ok("sessions items", &["s1", "--detail"]);
-    let branch = walk.get("sessions fork", &["s1", "--at", "2", "--name", "other"], "/branch");
+    let branch = walk.get("sessions fork", &["s1", "--at", "2", "--name", "other"], "/branch_id");
     walk.ok("sessions branch new", &["s1", "--name", "third"]);
     walk.ok("sessions branch rename", &["s1", "--name", "fourth", "--branch", &branch]);
     walk.ok("sessions branch set", &["s1", "--branch", &branch, "--metadata", "{\"b\":1}"]);
