@@ -343,7 +343,10 @@ impl Request {
             let values = at.try_get_raw(id.as_str()).ok().flatten()?;
             Some((id.to_string(), values.map(|value| format!("{value:?}")).collect()))
         };
-        let mut given: Vec<_> = at.ids().filter(|id| !of_global.contains(&id.as_str())).filter_map(raw).collect();
+        // clap adds a group per struct, with the name of the struct: that name is not part of the request.
+        let is_argument = |id: &&clap::Id| !id.as_str().starts_with(char::is_uppercase);
+        let is_of_request = |id: &&clap::Id| is_argument(id) && !of_global.contains(&id.as_str());
+        let mut given: Vec<_> = at.ids().filter(is_of_request).filter_map(raw).collect();
         if let Some(alone) = given.iter_mut().find(|(id, _)| id == FIRST_NAME)
             && matches!(at.try_contains_id(SECOND_NAME), Ok(false))
         {
