@@ -14,7 +14,7 @@ use crate::feed::Subscription;
 use crate::life::kept_to;
 use crate::store::Join;
 
-/// The result of one poll of a followed session.
+/// The result of one poll of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Nothing new.

@@ -15,17 +15,18 @@ use crate::project::Derived;
 /// The derived rows of a log that no store owns.
 #[derive(Debug)]
 pub struct ForeignRows {
-    /// What the lines say.
+    /// The catalog row: counts, title, model and times.
     pub catalog: CatalogRow,
-    /// What was used.
+    /// The usage by quarter hour and model.
     pub usage: Vec<UsageRow>,
     /// The responses that this log counts.
     pub claimed: Vec<ResponseClaim>,
 }
 
-/// Folds the lines of a log up to `end`. Responses whose owner holds against this log are left to it.
+/// Folds the lines of a log up to `end`. A response that another log in `owners` counts is not
+/// counted here.
 ///
-/// `tell` gets the position after each line.
+/// `tell` is called with the position after each line.
 pub fn fold_foreign(
     session: &SessionId,
     (reader, end): (&Reader, Position),

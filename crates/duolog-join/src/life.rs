@@ -1,4 +1,4 @@
-//! The life of a log: created, written, cut, replaced, deleted. A path and an epoch name one log for ever.
+//! The life of a log: created, written, cut, replaced, deleted. A path and an epoch identify one log forever.
 //!
 //! | event | before → after | under | epoch | what is kept |
 //! |---|---|---|---|---|

@@ -68,13 +68,13 @@ impl LogRecord for SessionRecord {
 fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     if let Some(position) = how.if_position {
-        // No line begins with a digit.
+        // A line never starts with a digit, so the hash input is unambiguous.
         hasher.update(position.to_string().as_bytes());
     }
     hasher.update(batch.as_bytes()).finalize().into()
 }
 
-/// The scope of the appends to sessions that were called so and are not any more.
+/// Returns the scope of the appends to sessions that had this name before.
 fn scope_of_former(user: Option<&str>, name: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     // No name contains the byte that ends a part.
@@ -84,8 +84,8 @@ fn scope_of_former(user: Option<&str>, name: &str) -> String {
     format!("former/{}", hasher.finalize().to_hex())
 }
 
-/// Keeps the appends of a session by the name that it is about to lose: a retry that uses this name must find the session,
-/// and must not append to another one.
+/// Records the appends of a session under the name that it is about to lose: a retry that uses this name must find the
+/// session, and must not append to another one.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn keep_operations_of_name(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> 
     }
 }
 
-/// Keeps the appends of a session that is about to be deleted, by its id and its name.
+/// Records the appends of a session that is about to be deleted, under its id and its name.
 pub(crate) fn keep_operations_of_deleted(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
     retire(tx, row, (None, row.id.as_str()))?;
     keep_operations_of_name(tx, row)
@@ -119,8 +119,8 @@ enum Refusal {
 }
 
 impl Join {
-    /// Returns the session that an append under this id went to, if that session was called so and is not any more. A
-    /// session can be called by its id as well, without a user.
+    /// Returns the session of an earlier append under this operation id, if the session had this name then and lost it.
+    /// The name may also be a session id, without a user.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl Join {
         self.former_session(called.1, operation, found)
     }
 
-    /// Returns the session that events were recorded in under an id below this one, if that session was called so and is
-    /// not any more.
+    /// Returns the session of events recorded under an operation id below this one (`id/…`), if the session had this
+    /// name then and lost it.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Join {
         Ok(Some(id))
     }
 
-    /// Appends `batch` once, however often it is called with this id.
+    /// Appends `batch` once per operation id.
     pub fn append_once(
         &self,
         session: &SessionId,
@@ -182,7 +182,7 @@ impl Join {
         self.append_once_for(session, operation, hash_of(batch, how), batch, how)
     }
 
-    /// Appends the lines of an event once, however often the event comes with this id.
+    /// Appends the lines of an event once per operation id.
     ///
     /// The event is the request: its lines may differ in a retry, because they have their own timestamps and ids.
     pub fn append_event_once(

@@ -31,7 +31,7 @@ pub struct IdempotencyKey {
     scope: String,
     operation: OperationId,
     request_hash: [u8; 32],
-    /// The ids that the references of the request mean, by reference. They are kept with the answer; clones share them.
+    /// The resolved id of each reference in the request. They are stored with the answer; clones share them.
     meant: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
@@ -57,13 +57,13 @@ impl IdempotencyKey {
         &self.operation
     }
 
-    /// Notes the id that a reference of the request means, to be kept with the answer: a retry means the same one, whatever
-    /// is called so by then.
+    /// Records the id that a reference of the request resolved to. It is stored with the answer: a retry resolves to
+    /// the same id, even if the name was given to another object.
     pub fn mean(&self, reference: String, id: &str) {
         self.meant.lock().insert(reference, id.to_owned());
     }
 
-    /// The key of the ids that the references of the request meant.
+    /// Returns the key under which the resolved ids of the request are stored.
     fn of_meant(&self) -> Self {
         Self { meant: Arc::default(), ..self.part("meant") }
     }
@@ -201,8 +201,8 @@ impl Join {
         self.state.read(|tx| answered(tx, key))
     }
 
-    /// Returns the id that a reference meant when the request was carried out; `None` if it was not, or had no such
-    /// reference.
+    /// Returns the id that a reference resolved to when the request was carried out; `None` if it was not carried out,
+    /// or had no such reference.
     pub fn meant_by(&self, key: &IdempotencyKey, reference: &str) -> Result<Option<String>> {
         let meant: Option<BTreeMap<String, String>> = self.answer_to(&key.of_meant())?;
         Ok(meant.and_then(|mut meant| meant.remove(reference)))
@@ -229,7 +229,7 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
     parse_answer(&key.operation, &answer).map(Some)
 }
 
-/// Reads an answer that was kept.
+/// Parses a stored answer.
 pub(crate) fn parse_answer<T: DeserializeOwned>(operation: &OperationId, answer: &str) -> Result<T> {
     serde_json::from_str(answer).map_err(|error| damaged(operation, error.to_string()))
 }

@@ -44,7 +44,7 @@ pub enum LineFault {
 
 /// A rejected line and its number in the batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {number} cannot be appended: {fault}")]
+#[error("cannot append line {number}: {fault}")]
 pub struct BadLine {
     /// The number in the batch, from 1.
     pub number: usize,

@@ -12,7 +12,7 @@ pub enum BadName {
     #[error("a {0} cannot be empty")]
     Empty(&'static str),
     /// The name is too long.
-    #[error("a {what} can be {NAME_BYTES_MAX} bytes long, and this one is {bytes}")]
+    #[error("a {what} has at most {NAME_BYTES_MAX} bytes; this one has {bytes}")]
     TooLong {
         /// The kind of name.
         what: &'static str,
@@ -20,7 +20,7 @@ pub enum BadName {
         bytes: usize,
     },
     /// The name has a control character.
-    #[error("a {0} cannot hold NUL or other control characters")]
+    #[error("a {0} cannot contain control characters")]
     Control(&'static str),
 }
 

@@ -36,7 +36,7 @@ serde_as_text!(Timestamp);
 
 /// The error of a text that is not a timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an instant; one looks like 2026-01-31T09:30:00.000000Z")]
+#[error("{0:?} is not an instant; expected the form 2026-01-31T09:30:00.000000Z")]
 pub struct BadMoment(String);
 
 impl FromStr for Timestamp {

@@ -140,7 +140,7 @@ impl From<&UsageLine> for UsageByModel {
 /// The usage of a workflow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByWorkflow {
-    /// Workflow; null for sessions without workflow, playbook and agent.
+    /// Workflow; null for sessions without a workflow, playbook or agent.
     pub workflow_name: Option<String>,
     /// Usage.
     #[serde(flatten)]

@@ -346,15 +346,15 @@ impl Store {
         Ok(self.request.as_ref().map_or(Ok(None), |request| self.join.answer_to(&request.key))?)
     }
 
-    /// Returns the id that a reference meant when the request of this handle was carried out, with the operation id; `None`
-    /// if it was not.
+    /// Returns the id that a reference resolved to when the request of this handle was carried out, and the operation
+    /// id; `None` if it was not carried out.
     pub(crate) fn meant_before(&self, reference: &str) -> Result<Option<(String, OperationId)>> {
         let Some(request) = &self.request else { return Ok(None) };
         let meant = self.join.meant_by(&request.key, reference)?;
         Ok(meant.map(|id| (id, request.key.operation().clone())))
     }
 
-    /// Notes the id that a reference of the request of this handle means.
+    /// Records the id that a reference in the request of this handle resolved to.
     pub(crate) fn mean(&self, reference: String, id: &str) {
         if let Some(request) = &self.request {
             request.key.mean(reference, id);
@@ -375,7 +375,7 @@ impl Store {
         self.core.close()
     }
 
-    /// Closes the store of a process that is about to exit, without freeing what ends with the process.
+    /// Closes the store of a process that is about to exit, without freeing resources that end with the process.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ JSON:
 ///
 /// With --deep it checks a database of any size, every line of every log, every seal, every log file and the indexes.
 ///
-/// The command itself changes nothing; opening the store repairs what every command repairs.
+/// The checks change nothing. Opening the store repairs what a crash left, as in every command.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Doctor {

@@ -286,7 +286,7 @@ fn repair_reports_what_it_did_and_what_remains() {
     flipped[5000] = b'#';
     fs::write(&log, &flipped).expect("damaged");
     let told = kit.run(&["log", "repair", "demo"]).is(4).text();
-    assert!(told.contains("nothing to repair") && told.contains("not repaired: 4096 to 8192"), "{told}");
+    assert!(told.contains("nothing was repaired") && told.contains("not repaired: 4096 to 8192"), "{told}");
     assert_eq!(fs::read(&log).expect("a log"), flipped);
 
     let removed = [&text[..starts[120]], &text[starts[121]..]].concat();

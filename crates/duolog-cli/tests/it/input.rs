@@ -8,7 +8,7 @@ const APPEND: [&str; 4] = ["log", "append", "--session", "demo"];
 fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
     let deep = [vec![b'['; 200], vec![b']'; 200]].concat();
     vec![
-        (b"[1,2]".to_vec(), "line 2 cannot be appended: it is JSON but not an object"),
+        (b"[1,2]".to_vec(), "cannot append line 2: it is JSON but not an object"),
         (b"\"text\"".to_vec(), "not an object"),
         (b"plain text".to_vec(), "it is not JSON"),
         (b"{\"a\":1} {\"b\":2}".to_vec(), "it is not JSON"),
@@ -38,7 +38,7 @@ fn a_bad_line_refuses_the_whole_batch_and_creates_nothing() {
 fn each_keeps_the_lines_before_a_bad_one_and_reports_its_number() {
     let kit = Kit::new();
     let args = [&APPEND[..], &["--each"]].concat();
-    kit.feed(&args, b"{\"n\":1}\n{\"n\":2}\nnope\n{\"n\":4}\n").is(2).says("line 3 cannot be appended");
+    kit.feed(&args, b"{\"n\":1}\n{\"n\":2}\nnope\n{\"n\":4}\n").is(2).says("cannot append line 3");
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}", "{\"n\":2}"]);
 }
 

@@ -1,22 +1,23 @@
 //! Usage of models in tokens and money: facts per line, and a fold that counts each response once.
 //!
-//! Files repeat themselves, and each in its own way:
+//! Each dialect repeats usage in its own way:
 //! - **Claude**: one response spans several lines, each with the usage so far. Lines with the same message id and
-//!   request id are one response, and the largest count holds (of equal ones the first), as ccusage does it. A side
-//!   conversation may replay a message at the same instant under another request id; the main line holds. A line that
-//!   says it was copied from another session (`forkedFrom`) has the key of the original, and is counted once. What
-//!   subagents said stands in `progress` lines, and again in their own logs.
-//! - **Codex**: totals run up over the session; what counts is how far they moved. A total told again moved nothing; one
-//!   that fell back began anew. A fork first replays its parent's totals; they are counted once, by the session that told
-//!   them first if its log is there. A first total that is more than its response counts as that response alone.
-//! - **Codex exec**: `turn.completed` tells the totals of the thread. They count by how far they moved since the last turn of
-//!   that thread; another thread begins from nothing. Of several logs of a thread, the one with the largest total counts
-//!   all of it: the first total of a thread that was resumed holds what the logs before told.
-//! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
-//! - **Claude stream**: as the envelope, by model (`modelUsage`). Messages of a stream know only a part of their output, so
-//!   the result holds. The totals of a process that answers several prompts run up; what counts is how far they moved.
-//!   Partial messages (`stream_event`) are never counted. A result is known by the agent's session and its own id. Of
-//!   several logs that have it, the one with the most lines of the stream counts it, and with it the messages of its turn.
+//!   request id are one response, and the largest count is used (the first of equal ones), as in ccusage. A side
+//!   conversation may replay a message at the same instant under another request id; the main line is counted. A line
+//!   copied from another session (`forkedFrom`) has the key of the original, and is counted once. Responses of
+//!   subagents are in `progress` lines, and again in their own logs.
+//! - **Codex**: totals are cumulative over the session, and the difference is counted. A repeated total adds nothing; a
+//!   total that decreased was reset. A fork first replays its parent's totals; they are counted once, by the session
+//!   that wrote them first if its log exists. A first total larger than its response counts as that response alone.
+//! - **Codex exec**: `turn.completed` has the totals of the thread. The difference to the last turn of that thread is
+//!   counted; another thread starts at 0. Of several logs of a thread, the one with the largest total counts all of it:
+//!   the first total of a resumed thread includes the totals of the earlier logs.
+//! - **Envelope**: the `result` of a turn has the usage of the turn, and replaces that of the messages before it.
+//! - **Claude stream**: as the envelope, by model (`modelUsage`). Messages of a stream have only part of their output,
+//!   so the result is used. The totals of a process that answers several prompts are cumulative; the difference is
+//!   counted. Partial messages (`stream_event`) are never counted. A result is identified by the agent's session and
+//!   its own id. Of several logs that have it, the one with the most lines of the stream counts it and the messages
+//!   of its turn.
 //!
 //! The fold remembers a bounded number of responses: [`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that
 //! a later line can still correct, and [`USAGE_SEEN_MAX`](duolog_types::limits::USAGE_SEEN_MAX) more that it only knows

@@ -133,7 +133,7 @@ pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str, answer: &str) -
     tx.execute(sql, params![session, scope, answer]).map(drop)
 }
 
-/// The first operation of the scope whose id is below this one: `id/…`.
+/// Returns the first operation of the scope whose id is below this one: `id/…`.
 pub fn first_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Option<OperationRow>> {
     let sql = select!("WHERE scope = ?1 AND operation_id >= ?2 AND operation_id < ?3 ORDER BY operation_id LIMIT 1");
     // The character after the slash ends the range.

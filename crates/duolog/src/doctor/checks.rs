@@ -197,10 +197,10 @@ fn logs(look: &Look<'_>) -> Result<Check> {
     };
     let detail = format!("{read}, {}, {torn} with a torn tail", things(events, "event"));
     Ok(if !bad.is_empty() {
-        damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
+        damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "run: duolog log verify --all")
     } else if !lost.is_empty() {
         let detail = format!("{detail}; lines that a power loss removed before they were synced: {}", naming(&lost));
-        warning("logs", detail, "duolog log verify --session ID shows where; readers skip these lines")
+        warning("logs", detail, "run: duolog log verify --all; readers skip these lines")
     } else if !busy.is_empty() {
         warning("logs", format!("{detail}; in use and not checked: {}", naming(&busy)), "run doctor again")
     } else if torn > 0 {
@@ -225,7 +225,7 @@ fn catalog(look: &Look<'_>) -> Result<Check> {
         Ok(())
     })?;
     Ok(if !other.is_empty() {
-        damaged("catalog", format!("logs that differ from what was folded: {}", naming(&other)), "duolog state rebuild")
+        damaged("catalog", format!("logs that differ from their rows: {}", naming(&other)), "duolog state rebuild")
     } else if behind.sessions_behind > 0 {
         let detail = format!(
             "{} behind by {} or more",
@@ -361,7 +361,7 @@ fn locks(look: &Look<'_>) -> Result<Check> {
     })?;
     Ok(if held.is_empty() {
         // A server does not report writers, and several may write at the same time.
-        ok("locks", if is_on_server(store) { "nobody holds a log" } else { "nobody holds the state or a log" })
+        ok("locks", if is_on_server(store) { "no log is locked" } else { "the state and the logs are not locked" })
     } else {
         warning("locks", format!("held: {}", naming(&held)), "if this persists, check what that process is doing")
     })

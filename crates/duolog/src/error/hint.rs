@@ -54,7 +54,7 @@ fn conflict(error: &Conflict) -> Option<String> {
         }
         Conflict::RunTaken { .. } => Some("Runs::get returns it; use another id for the new run".to_owned()),
         Conflict::GateTaken { .. } => Some("Approvals::get returns it; use another id for the new gate".to_owned()),
-        Conflict::GivenUp { .. } => Some("find out why its owners died, then call OpenRun::retry".to_owned()),
+        Conflict::GivenUp { .. } => Some("find out why its owners died, then call RunHandle::retry".to_owned()),
         Conflict::WorkflowDisabled { .. } => Some("Workflows::enable allows its runs".to_owned()),
         Conflict::TriggerActive { other, .. } => Some(format!("wait for run {other}, or cancel it")),
         Conflict::GatePending { .. } => Some("Approvals::get returns the gate".to_owned()),
@@ -92,11 +92,11 @@ fn invalid(error: &Invalid) -> Option<String> {
         }
         Invalid::Ambiguous { .. } => Some("use a longer prefix of the id".to_owned()),
         Invalid::GateHashMissing { .. } => Some("Approvals::get returns the hash; set Answer::content_hash".to_owned()),
-        Invalid::ExecutionOfRun { .. } => Some("change it through its run: OpenRun::end".to_owned()),
+        Invalid::ExecutionOfRun { .. } => Some("change it through its run: RunHandle::end".to_owned()),
         Invalid::GateKind { kind: ApprovalKind::Reply, .. } => Some("answer with Approvals::reply".to_owned()),
         Invalid::GateKind { .. } => Some("answer with Approvals::approve or reject".to_owned()),
         Invalid::Shortened { id, .. } => Some(format!("give the full id: {id}")),
-        Invalid::Line(_) => Some("one JSON object per line; `jq -c .` makes one line of each".to_owned()),
+        Invalid::Line(_) => Some("write one JSON object per line, for example with: jq -c .".to_owned()),
         Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => Some("give a word to search for".to_owned()),
         Invalid::Query(_) => Some("use fewer or shorter search terms".to_owned()),
         Invalid::OtherSession { .. } => Some("Branches::list returns the branches".to_owned()),

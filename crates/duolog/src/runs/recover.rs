@@ -44,11 +44,11 @@ impl Runs {
     /// closed, and the takeover is counted. A run that was taken over too often fails instead. Queued runs and runs at
     /// a gate are not changed. A running run without an owner has a lease too, from its start or its last write.
     ///
-    /// Each run is a transaction of its own, and all of them are tried. One that cannot be taken up is returned in
-    /// [`Recovered::failed`] beside what was done. An error of the whole state (unreachable, full, in use, an unknown
-    /// outcome) ends the call: [`Recovered::complete`] is false then, and [`Recovered::untried`] has the runs that were
-    /// found and not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that
-    /// were not tried or could not be taken up.
+    /// Each run has its own transaction, and all runs are tried. A run that cannot be recovered is returned in
+    /// [`Recovered::failed`]. An error of the whole state (unreachable, full, in use, unknown outcome) ends the call:
+    /// then [`Recovered::complete`] is false, and [`Recovered::untried`] has the runs that were found and not tried.
+    /// Under an operation id, a retry returns the claims that were made, and continues with the runs that were not
+    /// tried or could not be recovered.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Runs {
         self.recover_some(owner, &TakeFilter::default())
     }
 
-    /// Recovers the runs of dead owners, the same as [`Runs::recover`], of some workflows or up to a limit.
+    /// Recovers the runs of dead owners, as [`Runs::recover`] does, filtered by workflow and up to a limit.
     ///
     /// [`Recovered::complete`] is true if the limit ended the call.
     pub fn recover_some(&self, owner: &str, filter: &TakeFilter) -> Result<Recovered> {
@@ -72,7 +72,7 @@ impl Runs {
                 }
                 page => page?,
             };
-            // Runs that cannot be claimed are passed over, so that they do not block the others.
+            // Runs that cannot be claimed are skipped, so that they do not block the others.
             let Some(last) = page.last() else {
                 done.complete = true;
                 break;
@@ -121,7 +121,7 @@ impl Runs {
         self.store.transact(Write::once(self.durability, key), move |tx| Ok((expired(tx)?, Vec::new())))
     }
 
-    /// Takes up the runs of a page, until so many are claimed in all; false if an error of the whole state ended it.
+    /// Recovers the runs of a page, up to the limit of claims. Returns false if an error of the whole state ended it.
     fn recover_page(
         &self,
         page: Vec<(Timestamp, RunId)>,
@@ -153,7 +153,7 @@ impl Runs {
         true
     }
 
-    /// Returns true if an error concerns the run that it happened with: the others may be taken up.
+    /// Returns true if an error concerns only the run on which it occurred: other runs may be recovered.
     fn is_of_one_run(&self, error: &Error) -> bool {
         match error.join() {
             Some(JoinError::State(StateError::Engine { .. } | StateError::Conflict { .. })) => true,
@@ -238,7 +238,7 @@ impl RunHandle {
 
     fn fenced(&self) -> Result<Fence> {
         self.fence.ok_or_else(|| {
-            Error::Invalid(Invalid::Value { what: "fence", why: "is required: claim returns it".to_owned() })
+            Error::Invalid(Invalid::Value { what: "fence", why: "is required: pass the fence of the claim".to_owned() })
         })
     }
 }

@@ -48,7 +48,7 @@ impl Runs {
 fn zone(name: Option<&str>) -> Result<TimeZone> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let unknown = |_| {
-        Error::Invalid(Invalid::Value { what: "zone", why: format!("{name:?} is not known; one is Europe/Berlin") })
+        Error::Invalid(Invalid::Value { what: "zone", why: format!("{name:?} is unknown; example: Europe/Berlin") })
     };
     TimeZone::get(name).map_err(unknown)
 }

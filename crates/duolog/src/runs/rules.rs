@@ -270,7 +270,7 @@ pub(super) fn phase_of(skill: &str) -> &str {
 
 /// Checks a workflow's name: it must not contain a colon, which ends it in a skill.
 pub(crate) fn check_workflow(name: &str) -> Result<()> {
-    check_name("workflow", name)?;
+    check_name("workflow name", name)?;
     bounded::<WORKFLOW_BYTES_MAX>("workflow", name)?;
     if name.contains(':') {
         return Err(Error::Invalid(Invalid::Value { what: "workflow", why: format!("{name:?} contains a colon") }));

@@ -31,8 +31,8 @@ fn new_run(due: &Due, workflow: &str) -> NewRun {
     }
 }
 
-/// Starts a run of the workflow, unless one of the same trigger is active. The firing is recorded in the transaction that
-/// starts the run: no run is started by a firing that is recorded as lost.
+/// Starts a run of the workflow, unless a run of the same trigger is active. The firing is recorded in the transaction
+/// that starts the run, so a firing that is recorded as lost has started no run.
 fn start(store: &Store, due: &Due, workflow: &str) -> FiringResult {
     let (clock, of) = (store.join.tx_clock(), due.clone());
     let started = store.runs().start_and(&new_run(due, workflow), move |tx, started| {
@@ -52,6 +52,6 @@ fn result_of(started: &Started) -> FiringResult {
     if !started.existed {
         return FiringResult::started(run);
     }
-    let detail = format!("run {run} of an earlier time goes on");
+    let detail = format!("run {run} of an earlier time is still active");
     FiringResult { workflow_run_id: Some(run), ..FiringResult::skipped(detail) }
 }

@@ -55,7 +55,7 @@ pub(super) fn was_ahead(ticked_at: Timestamp, now: Timestamp) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DueAt {
     pub(super) at: Timestamp,
-    /// The number of earlier times that are left out, up to a limit.
+    /// The number of earlier times that are skipped, up to a limit.
     pub(super) missed: u32,
     /// The reason why it is not fired but only recorded.
     pub(super) skipped: Option<String>,
@@ -122,7 +122,7 @@ pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>)
     (failures, since)
 }
 
-/// What is kept on record of a firing that ended.
+/// Returns the record of a firing that ended.
 pub(super) fn end(due: &Due, result: &FiringResult, finished_at: Timestamp) -> CronEnd {
     CronEnd {
         finished_at,

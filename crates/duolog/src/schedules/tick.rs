@@ -16,8 +16,8 @@ impl Schedules {
     ///
     /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first tick of a
     /// schedule fires nothing. A time is claimed right before it is fired: if the process dies inside `fire`, that time
-    /// is not fired again and is recorded as lost, and those after it stay due. [`super::fire`] records its answer in the
-    /// transaction that starts the run, and that record stands. `now` is [`crate::Store::now`], or an instant before it.
+    /// is not fired again and is recorded as lost, and the later times stay due. [`super::fire`] records its result in
+    /// the transaction that starts the run, and that record is final. `now` is [`crate::Store::now`] or earlier.
     ///
     /// Under an operation id ([`crate::Store::once`]), a retry returns the times that were fired before, fires those
     /// that were claimed and not finished, and continues up to the same time. `fire` is called again only for
@@ -33,7 +33,7 @@ impl Schedules {
     ) -> std::result::Result<Ticked, Box<Interrupted>> {
         let mut ticked = Ticked::default();
         let done = self.store.request_key().and_then(|key| {
-            // Each part of the request has its own key, and work outside of the request has none.
+            // Each part of the request has its own key; other work has no key.
             let schedules = Self { store: self.store.under(None), actor: self.actor.clone() };
             schedules.tick_all(now, key.as_ref(), &mut fire, &mut ticked)
         });

@@ -11,11 +11,15 @@ use super::{SearchRequest, check_token};
 use crate::error::Result;
 use crate::log::{Directory, DirectoryLog};
 
-/// Finds texts in the logs of a directory, the newest first. `tell` gets the bytes that are read, and how many there are
-/// to read.
+/// Finds texts in the logs of a directory, newest first. `tell` is called with the number of bytes read and the total
+/// number of bytes.
 ///
-/// The session of a hit is [`DirectoryLog::id`]. A log that cannot be read is listed in the answer and hides no other.
-/// Returns an error if the token is of another search.
+/// The session of a hit is [`DirectoryLog::id`]. A log that cannot be read is listed in the result, and the others are
+/// still searched.
+///
+/// # Errors
+///
+/// Returns an error if the token belongs to another search.
 pub fn find_in(directory: &Directory, request: &SearchRequest, tell: &mut dyn FnMut(u64, u64)) -> Result<Found> {
     check_token(request)?;
     let mut found = Found { without_index: Some("a directory has no index".to_owned()), ..Found::default() };

@@ -255,7 +255,7 @@ impl Search {
     }
 }
 
-/// Returns an error if the token is of another search.
+/// Returns an error if the token belongs to another search.
 fn check_token(request: &SearchRequest) -> Result<()> {
     match request.after.as_ref().filter(|token| token.list != request.list()) {
         Some(token) => Err(Error::Invalid(Invalid::OtherPage(token.to_string()))),

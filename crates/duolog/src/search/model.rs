@@ -131,7 +131,7 @@ pub struct Found {
     pub behind: u64,
     /// Logs that could not be read to their end, and why.
     pub unread: Vec<(SessionId, String)>,
-    /// Logs that were searched and lack bytes that were recorded of them.
+    /// Logs that were searched although they lack recorded bytes.
     pub lost: Vec<LostLog>,
     /// Logs of other homes that share the state. They are not searched.
     pub elsewhere: Elsewhere,
@@ -151,7 +151,7 @@ impl Found {
         }
     }
 
-    /// Notes that a log lacks recorded bytes, once.
+    /// Records once that a log lacks recorded bytes.
     pub(super) fn note_lost(&mut self, session: &SessionId, bytes: u64, reason: String) {
         if self.lost.iter().all(|noted| noted.session != *session) {
             self.lost.push(LostLog { session: session.clone(), bytes, reason });
@@ -159,14 +159,14 @@ impl Found {
     }
 }
 
-/// A log that lacks bytes that were recorded of it.
+/// A log that lacks recorded bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostLog {
     /// Its session.
     pub session: SessionId,
     /// The number of lost bytes.
     pub bytes: u64,
-    /// What became of them.
+    /// The description of the loss.
     pub reason: String,
 }
 

@@ -250,7 +250,7 @@ impl<'t> SearchPass<'t> {
     }
 }
 
-/// The lines of logs on their way to a page.
+/// A scan of log lines that puts hits on a page.
 pub(super) struct Scan<'s, 'q> {
     pub(super) filter: &'s Filter,
     pub(super) line_bytes_max: usize,

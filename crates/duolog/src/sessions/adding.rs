@@ -257,7 +257,7 @@ impl Rows {
 }
 
 impl Rows {
-    /// The place of the items, if all of them stand on the branch already, under the ids that were given: adding them
+    /// Returns the position of the items if all of them are already on the branch under the given ids: adding them
     /// again changes nothing.
     fn repeated(&self, tx: &mut Tx<'_>, session: &SessionId, branch: &BranchRef) -> Result<Option<Place>> {
         if !self.has_given_ids {

@@ -13,7 +13,7 @@ use super::rules::{bounded, check_times};
 use crate::error::{Error, Invalid, Result};
 
 impl Sessions {
-    /// Changes what a session says about itself; its log tells of it. Returns the session as the change left it.
+    /// Changes the metadata of a session and appends a line about it to the log. Returns the changed session.
     ///
     /// # Errors
     ///

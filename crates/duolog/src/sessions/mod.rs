@@ -170,14 +170,14 @@ impl Sessions {
     ///
     /// Returns an error if there is no such session, or if several ids start with the prefix.
     ///
-    /// Under an operation id ([`crate::Store::once`]), a retry gets the session that the reference meant at first, whatever
-    /// it is called by now.
+    /// Under an operation id ([`crate::Store::once`]), a retry gets the session that the reference resolved to first,
+    /// even if it was renamed.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
         self.resolve_checked(reference, |_| Ok(()))
     }
 
-    /// Returns the session that a reference meant when the request of this handle was carried out, or else the one that it
-    /// means now, if that passes the check.
+    /// Returns the session that a reference resolved to when the request of this handle was carried out. If it was not
+    /// carried out, resolves the reference now and checks the session.
     fn resolve_checked(&self, reference: &SessionRef, check: impl FnOnce(&Session) -> Result<()>) -> Result<Session> {
         let text = rules::reference_text(reference)?;
         if let Some((id, operation)) = self.store.meant_before(&text)? {
@@ -388,7 +388,7 @@ impl Sessions {
             Before::Never(id) => id,
         };
         let by = actor.map(|actor| format!(" by {actor}")).unwrap_or_default();
-        let detail = format!("the log alone was deleted{by}; the session stays");
+        let detail = format!("the log was deleted{by}; the session was kept");
         Ok(self.store.join.remove_log_once(key.as_ref(), &id, Some(&detail))?)
     }
 

@@ -134,7 +134,7 @@ impl Sessions {
     /// Returns the session of a target, to record events under an operation id.
     ///
     /// A new session with a generated name is created once under the id. A retry gets the session in which events were
-    /// recorded at first, whatever it is called by now, or an error if that was deleted since.
+    /// recorded at first, even if it was renamed, or an error if it was deleted.
     pub fn open_to_record(&self, target: &WriteTarget, operation: Option<&OperationId>) -> Result<Session> {
         let Some(operation) = operation else { return self.open_target(target) };
         let Some(called) = target.called() else {
@@ -159,9 +159,8 @@ impl Sessions {
 
     /// Appends a batch to the log of the target session. The session is created if it does not exist.
     ///
-    /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
-    /// appends nothing and returns the session that the lines went to, whatever it is called by now, or an error if that
-    /// was deleted since.
+    /// An append that is refused creates nothing. Under an operation id, a new session is created once: a retry appends
+    /// nothing and returns the session that the lines went to, even if it was renamed, or an error if it was deleted.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
         let mut left = TRIES_MAX;
         loop {
@@ -191,7 +190,7 @@ impl Sessions {
         }
     }
 
-    /// The session that this append went to before, if the target does not name that session any more.
+    /// Returns the session that this append went to before, if the target no longer names it.
     fn former_target(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<Option<Session>> {
         let Some((operation, called)) = options.operation.as_ref().zip(target.called()) else { return Ok(None) };
         let how = Append { durability: options.durability, if_position: options.if_position };

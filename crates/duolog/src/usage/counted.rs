@@ -1,7 +1,7 @@
 //! The usage in the logs of another program: counted in memory, by the rules of a store.
 //!
-//! Each response counts once: in the log whose claim holds. Logs that claim a response of another one are read again
-//! once all claims are known, so the result does not depend on the order of the logs.
+//! Each response counts once, in the log with the largest claim. Logs with a response that another log counts are read
+//! again when all claims are known, so the result does not depend on the order of the logs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -18,17 +18,17 @@ use super::zone::Zone;
 use crate::error::Result;
 use crate::log::{Directory, DirectoryLog};
 
-/// The bytes between two reports of the progress.
+/// The number of bytes between two progress reports.
 const TELL_BYTES: u64 = 1 << 20;
 
-/// What the logs of a directory used.
+/// The usage in the logs of a directory.
 pub(super) struct Counted {
     pub(super) prices: Prices,
     rows: Vec<UsageRow>,
     logs: BTreeMap<SessionId, Times>,
     /// The files that were not read to their end, and why.
     pub(super) unread: Vec<(PathBuf, String)>,
-    /// The lines that are not valid, and are not counted.
+    /// The number of lines that are not valid and are not counted.
     pub(super) damaged: u64,
 }
 
@@ -40,7 +40,7 @@ struct Times {
 }
 
 impl Counted {
-    /// Reads every log. `tell` gets the bytes that are read, and how many there are to read.
+    /// Reads every log. `tell` is called with the number of bytes read and the total number of bytes.
     pub(super) fn read(directory: &Directory, prices: &Prices, tell: &mut dyn FnMut(u64, u64)) -> Self {
         let mut counted = Self {
             prices: prices.clone(),
@@ -102,12 +102,12 @@ impl Counted {
         self.rows.extend(usage);
     }
 
-    /// The completeness of a report.
+    /// Returns the completeness of a report.
     pub(super) fn behind(&self) -> CaughtUp {
         CaughtUp { sessions_behind: self.unread.len() as u64, ..CaughtUp::default() }
     }
 
-    /// The groups of a page and one more, their sums, and the sums of all pages.
+    /// Returns the groups of a page and one more, their sums, and the sums of all pages.
     pub(super) fn select(
         &self,
         (by, zone): (Grouping, &Zone),
@@ -159,7 +159,7 @@ impl Counted {
     }
 }
 
-/// The key of the group that a row belongs to. No workflow is known of another program's log.
+/// Returns the key of the group of a row. The log of another program has no workflow.
 fn key(by: Grouping, row: &UsageRow) -> &str {
     match by {
         Grouping::Day => &row.quarter,
@@ -169,7 +169,7 @@ fn key(by: Grouping, row: &UsageRow) -> &str {
     }
 }
 
-/// How much is read.
+/// The progress of reading.
 struct Progress<'t> {
     done: u64,
     of: u64,

@@ -1,9 +1,9 @@
 //! Usage: tokens and cost, by day, session, model or workflow.
 //!
-//! One ledger: what logs tell and what executions recorded. Each response counts once, however many logs tell of it. An
-//! execution whose session has a log that tells of usage counts by that log alone: the log wins. One without a session of
-//! its own has its run's. Cost is what is stated, and otherwise what the prices in force say. A model without a price is
-//! named, and never costs nothing.
+//! Logs and executions are one ledger. Each response counts once, even if several logs contain it. If the log of an
+//! execution's session has usage, only the log counts. An execution without a session uses the session of its run. The
+//! cost is the stated cost, or else the cost at the configured prices. A model without a price is reported by name; its
+//! cost is unknown, not zero.
 
 mod counted;
 mod model;
@@ -31,7 +31,7 @@ use crate::error::Result;
 use crate::log::Directory;
 use crate::store::Store;
 
-/// What was used in a store, or in the logs of another program.
+/// The handle for the usage in a store, or in the logs of another program.
 #[derive(Clone)]
 pub struct Usage {
     source: Source,
@@ -51,8 +51,8 @@ impl Usage {
         Self { source: Source::Store(store) }
     }
 
-    /// Counts what the logs of another program used, without a store. `tell` gets the bytes that are read, and how many
-    /// there are to read.
+    /// Counts the usage in the logs of another program, without a store. `tell` is called with the number of bytes read
+    /// and the total number of bytes.
     ///
     /// Reports by session have the name of the file as id, and its path as name; there are no workflows and no users. A
     /// report is not complete if a file cannot be read: see [`Usage::unread`].
@@ -133,7 +133,7 @@ impl Usage {
     }
 }
 
-/// What a page of a report of a store is made of.
+/// Returns the groups of a page and one more, their sums, and the sums of all pages.
 fn select(
     store: &Store,
     (by, zone): (Grouping, &Zone),

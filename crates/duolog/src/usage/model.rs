@@ -28,7 +28,7 @@ impl Day {
 
 /// The error for a text that is not a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a day; one looks like 2026-01-31")]
+#[error("{0:?} is not a day; expected the form 2026-01-31")]
 pub struct BadDay(String);
 
 impl FromStr for Day {

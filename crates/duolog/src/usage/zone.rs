@@ -25,7 +25,7 @@ impl Zone {
     pub(super) fn find(name: Option<&str>) -> Result<Self> {
         let Some(name) = name else { return Ok(Self(TimeZone::UTC)) };
         let unknown = |_| {
-            let why = format!("{:?} is not known; one is Europe/Berlin", name.chars().take(80).collect::<String>());
+            let why = format!("{:?} is unknown; example: Europe/Berlin", name.chars().take(80).collect::<String>());
             Error::Invalid(Invalid::Value { what: "zone", why })
         };
         TimeZone::get(name).map(Self).map_err(unknown)

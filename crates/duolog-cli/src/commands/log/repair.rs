@@ -32,7 +32,7 @@ JSON:
 /// recorded.
 ///
 /// Damage in the middle is not removed: readers skip and report it, and no new seal covers it. Lines that a power cut
-/// removed before they were synced are also left, with a warning.
+/// removed before they were synced cannot be restored; a warning names their places.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Repair {
@@ -68,7 +68,7 @@ impl Repair {
         };
         context.out.answer(&answer, |text| {
             if answer.repairs.is_empty() {
-                text.line(format_args!("nothing to repair: the log of {} ends at {end}", session.id));
+                text.line(format_args!("nothing was repaired: the log of {} ends at {end}", session.id));
             }
             for repair in &answer.repairs {
                 text.line(sentence(repair));

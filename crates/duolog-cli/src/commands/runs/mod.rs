@@ -248,8 +248,8 @@ pub(super) fn text_or_stdin(context: &Context<'_>, text: String) -> Result<Strin
 fn in_argument(argument: &'static str) -> impl FnOnce(Error) -> Failure {
     move |error| match error {
         Error::Invalid(Invalid::Item { .. }) => Failure::Given {
-            message: format!("{argument}: {error}"),
-            hint: Some("give JSON in quotes; NaN and Infinity are not JSON".to_owned()),
+            message: format!("cannot read {argument}: {error}"),
+            hint: Some("quote the JSON for the shell; NaN and Infinity are not JSON".to_owned()),
         },
         other => other.into(),
     }

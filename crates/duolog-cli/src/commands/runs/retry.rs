@@ -18,7 +18,7 @@ JSON:
 
 /// Retry a failed or cancelled run
 ///
-/// Phases that succeeded are not run again. The run can be taken over as often as a new run.
+/// Phases that succeeded are not run again. The number of takeovers starts at 0 again.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Retry {

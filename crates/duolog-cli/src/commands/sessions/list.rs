@@ -34,8 +34,8 @@ JSON:
 
 /// List sessions
 ///
-/// The newest session comes first. The command waits up to 50 ms for the counts to catch up with the logs; a warning
-/// tells you how many sessions lag.
+/// The session that was updated last comes first. The command waits up to 50 ms for the counts to catch up with the
+/// logs; a warning tells you how many sessions lag.
 ///
 /// With --order created, the pages list every session exactly once, even if sessions change. In the default order, a
 /// session that changes between two pages may be missed or listed twice.

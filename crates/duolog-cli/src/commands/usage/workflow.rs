@@ -17,7 +17,7 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  workflow_name is null for sessions without workflow, playbook and agent.
+  workflow_name is null for sessions without a workflow, playbook or agent.
   cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
   The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 

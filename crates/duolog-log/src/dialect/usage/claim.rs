@@ -19,31 +19,31 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The weight of a result, and of the responses that it stands for, above that of any response by itself.
+    /// The weight of a result and of the responses that it replaces, larger than that of any other response.
     pub(super) const RESULT: u64 = 1 << 62;
     /// The weight of a main conversation, larger than any token count.
     pub(super) const MAIN: u64 = 1 << 61;
 }
 
-/// What the claims of later lines depend on.
+/// The state that the claims of later lines depend on.
 ///
-/// A rollout of Codex belongs to a tree of forks. A fork replays what its parent told, under other timestamps but with the
-/// same totals. So a response is known by its totals and the root of the tree: the oldest session that the chain of
-/// `session_meta` lines names.
+/// A rollout of Codex belongs to a tree of forks. A fork replays the lines of its parent, with other timestamps but the
+/// same totals. So a response is identified by its totals and the root of the tree: the oldest session that the chain
+/// of `session_meta` lines names.
 ///
-/// A thread of `codex exec` is known by its id, and is claimed as a whole: the totals of a thread that is resumed in another
-/// log go on there.
+/// A thread of `codex exec` is identified by its id, and is claimed as a whole: if it is resumed in another log, its
+/// totals continue there.
 ///
-/// A result of Claude Code weighs more in a log that has more lines of its stream: that log knows the totals before it.
+/// A result of Claude Code has a larger weight in a log with more lines of its stream: that log has the earlier totals.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::dialect) struct Lineage {
     began: bool,
     root: Option<u64>,
     ancestors: u64,
-    /// The thread of `codex exec`, and the largest total that it told.
+    /// The thread of `codex exec` and its largest total.
     #[serde(default)]
     thread: Option<(u64, u64)>,
-    /// The stream of Claude Code, and how many of its lines told of usage.
+    /// The stream of Claude Code and the number of its lines with usage.
     #[serde(default)]
     stream: Option<(u64, u64)>,
 }
@@ -75,14 +75,14 @@ impl Lineage {
         }
     }
 
-    /// Counts a line of a stream; lines of another one begin anew.
+    /// Counts a line of a stream. The count restarts with another stream.
     fn count(&mut self, stream: u64) -> u64 {
         let before = self.stream.filter(|(of, _)| *of == stream).map_or(0, |(_, count)| count);
         self.stream = Some((stream, before + 1));
         before + 1
     }
 
-    /// The log with the largest total of a thread counts all of it.
+    /// Returns the claim of a thread. The log with the largest total counts the whole thread.
     fn claim_thread(&mut self, total: &Tokens) -> Option<Claim> {
         let (thread, most) = self.thread?;
         let most = most.max(total.total().min(Claim::MAIN));

@@ -29,7 +29,7 @@ pub enum UsageFact {
         is_stream: bool,
         /// The session of the agent that it names.
         stream: Option<u64>,
-        /// What makes two lines, of one log or of several, the same result; `None` if nothing tells.
+        /// The key of the result, equal in every line and log that contains it; `None` if it cannot be identified.
         key: Option<u64>,
         /// The timestamp.
         at: Option<Timestamp>,
@@ -42,21 +42,21 @@ pub enum UsageFact {
         last: Option<Tokens>,
         /// The model, if the line names it.
         model: Option<String>,
-        /// They are those of a thread of `codex exec`.
+        /// True if the totals are those of a thread of `codex exec`.
         is_exec: bool,
         /// The timestamp.
         at: Option<Timestamp>,
     },
     /// The model from here on.
     Model(String),
-    /// A process of Claude Code starts to answer: what another one of its session left open has no end.
+    /// The start of a process of Claude Code. A turn that an earlier process of the session left open has no end.
     Started {
         /// The session of the agent that it names.
         stream: Option<u64>,
-        /// The model, where the line names it.
+        /// The model, if the line names it.
         model: Option<String>,
     },
-    /// `codex exec` continues with this thread; the totals of another thread end.
+    /// The thread of `codex exec` to which the following totals belong.
     Thread {
         /// Its id.
         id: String,
@@ -224,13 +224,13 @@ fn ending(line: &Object<'_>) -> UsageFact {
     UsageFact::Ending { tokens, cost, models, is_stream, stream, key, at }
 }
 
-/// The session of the agent that a line of a stream names.
+/// Returns the session of the agent that a line of a stream names.
 fn stream_of(line: &Object<'_>) -> Option<u64> {
     line.word("session_id").map(|id| short_hash(id.as_bytes()))
 }
 
-/// What a result is known by in every log: its id, or if it has none, how long it took and what it says of its turn. The
-/// result of a resumed session has another id, and took another time.
+/// Returns the key of a result in every log: its id, or else its duration and the fields of its turn. The result of a
+/// resumed session has another id and another duration.
 fn result_key(line: &Object<'_>, stream: u64) -> Option<u64> {
     let said = ["duration_ms", "duration_api_ms", "num_turns", "total_cost_usd", "usage", "modelUsage"];
     let id = match line.word("uuid") {

@@ -1,7 +1,7 @@
-//! Counts each response once, and can stop and go on.
+//! The usage fold: counts each response once, and can be stored and resumed.
 //!
-//! It keeps the sums by model, and of quarter hours only those of the open turn: sums by quarter are rows, and grow with the log. What
-//! it gives them is how far each moved, up or down.
+//! The fold keeps the sums by model, and the sums by quarter hour of the open turn only. All other sums by quarter hour
+//! are rows, whose number grows with the log; the fold returns the changes to them, up or down.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,18 +21,18 @@ use crate::dialect::money::Money;
 use crate::dialect::prices::Prices;
 use crate::dialect::scene::short_hash;
 
-/// How far the sum of a quarter hour, a model and a charge moved.
+/// The change of the sum of a quarter hour, a model and a charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageMove {
-    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    /// The start of the quarter hour in UTC; empty if the log has no timestamp.
     pub quarter: String,
-    /// The model; empty where the log names none.
+    /// The model; empty if the log names none.
     pub model: String,
-    /// How it is paid for.
+    /// The kind of charge.
     pub charge: Charge,
-    /// What came to it.
+    /// The usage to add.
     pub added: Used,
-    /// What was taken from it, because a later line knew better.
+    /// The usage to subtract, because a later line corrected it.
     pub removed: Used,
 }
 
@@ -43,7 +43,7 @@ struct Cell {
     model: String,
 }
 
-/// What came to a cell, and what was taken from it.
+/// The usage to add to a cell and to subtract from it.
 #[derive(Clone, Debug, Default)]
 struct CellChange {
     added: UsageSum,
@@ -52,16 +52,16 @@ struct CellChange {
 
 type PerModel = BTreeMap<String, UsageSum>;
 
-/// The model of what names none.
+/// The model of usage without a model name.
 const UNNAMED: &str = "";
-/// Where the models beyond the limit are counted.
+/// The model name under which models beyond the limit are counted.
 const OTHERS: &str = "(other)";
-/// The microseconds of a quarter hour.
+/// The length of a quarter hour in microseconds.
 const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
-/// The characters of an instant; one of another length is in no year that a row can hold.
+/// The length of a timestamp in characters. A timestamp of another length is out of the range of a row.
 const INSTANT_CHARS: usize = 27;
 
-/// What the end of a turn may correct.
+/// Usage that the end of the turn may correct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Open {
     /// The session of the agent that the lines name.
@@ -97,58 +97,58 @@ struct Recent {
     counted: UsageSum,
 }
 
-/// Counts each response once, line by line; can stop and go on.
+/// Counts each response once, line by line. It can be stored and resumed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UsageFold {
-    /// All that was counted.
+    /// The usage counted so far, by model.
     totals: PerModel,
-    /// Of it, what the end of the turn may correct, oldest first.
+    /// The part of `totals` that the end of the turn may correct, oldest first.
     open: Vec<Open>,
-    /// The responses that the result of their stream will stand for, oldest first.
+    /// The responses that the result of their stream will replace, oldest first.
     turn: VecDeque<Told>,
-    /// What moved since the fold was made or read back.
+    /// The changes since the fold was created or restored.
     #[serde(skip)]
     moved: BTreeMap<Cell, CellChange>,
-    /// The quarter hour that a line named last.
+    /// The quarter hour of the last line that has a timestamp.
     quarter: String,
     recent: VecDeque<Recent>,
     #[serde(skip)]
     seen: VecDeque<u64>,
     last_model: Option<String>,
     repeated: u64,
-    /// The lines that tell of responses which another log counts.
+    /// The number of lines with responses that another log counts.
     #[serde(default)]
     shared: u64,
-    /// The responses counted since the fold was made or read back, by key, with the largest weight of each.
+    /// The responses counted since the fold was created or restored: the key and the largest weight of each.
     #[serde(skip)]
     claimed: BTreeMap<u64, u64>,
     running: Option<Tokens>,
-    /// The thread of `codex exec` that the totals are of.
+    /// The thread of `codex exec` that the running totals belong to.
     #[serde(default)]
     thread: Option<u64>,
-    /// The totals of the threads before it, the last one last.
+    /// The totals of earlier threads, oldest first.
     threads: VecDeque<(u64, Tokens)>,
-    /// What the last result of a stream said in all.
+    /// The totals of the last result of a stream.
     #[serde(default)]
     stream: Option<StreamTotal>,
     lineage: Lineage,
 }
 
-/// The form of [`UsageFold::to_bytes`].
+/// The version of the format of [`UsageFold::to_bytes`].
 const FORMAT_VERSION: u8 = 7;
 
 impl UsageFold {
-    /// Takes the next line of a log that shares no response with another.
+    /// Counts the next line of a log that shares no response with another log.
     pub fn line(&mut self, line: &str) {
         if let Some(fact) = fact(line) {
             self.fact(fact, |_| false);
         }
     }
 
-    /// Takes what a line says. `is_elsewhere` tells of a claim whether another log counts the response.
+    /// Counts the usage of a line. `is_elsewhere` returns true if another log counts the response of a claim.
     pub fn fact(&mut self, fact: UsageFact, mut is_elsewhere: impl FnMut(Claim) -> bool) {
         let claim = self.lineage.claim(&fact);
-        // What was claimed a few lines ago stays here: the commit of that claim decides whether it holds.
+        // A response that this fold has claimed stays here; the commit decides whether the claim is valid.
         let is_claimed = claim.is_some_and(|claim| self.claimed.contains_key(&claim.key));
         let is_shared = claim.is_some_and(|claim| !is_claimed && is_elsewhere(claim));
         match fact {
@@ -172,7 +172,7 @@ impl UsageFold {
             }
             UsageFact::Model(model) => self.last_model = Some(model),
             UsageFact::Started { stream, model } => {
-                // A process that was stopped reported no result: what its responses said holds.
+                // A process that was stopped reported no result: the usage of its responses is final.
                 self.open.retain(|open| open.stream.is_none() || open.stream != stream);
                 self.turn.retain(|reported| Some(reported.stream) != stream);
                 self.last_model = model.or_else(|| self.last_model.take());
@@ -185,7 +185,7 @@ impl UsageFold {
         }
     }
 
-    /// Goes on with the totals of a thread of `codex exec`.
+    /// Switches to the totals of a thread of `codex exec`.
     fn go_on_with(&mut self, id: u64) {
         if self.thread == Some(id) {
             return;
@@ -201,7 +201,7 @@ impl UsageFold {
         (self.thread, self.running) = (Some(id), total);
     }
 
-    /// Claims a result, and with it the responses of its turn: the log that counts the result counts them.
+    /// Claims a result and the responses of its turn: the log that counts the result also counts them.
     fn claim_turn(&mut self, stream: Option<u64>, result: Option<Claim>, mut is_elsewhere: impl FnMut(Claim) -> bool) {
         let turn = std::mem::take(&mut self.turn);
         for reported in turn {
@@ -218,7 +218,7 @@ impl UsageFold {
         }
     }
 
-    /// The responses whose claims the result of their stream will raise.
+    /// Returns the keys of the responses whose claims the result of their stream will raise.
     pub(in crate::dialect) fn turn(&self) -> impl Iterator<Item = u64> {
         self.turn.iter().map(|reported| reported.key)
     }
@@ -260,7 +260,7 @@ impl UsageFold {
         match found.or_else(|| self.recent.iter().position(replayed)) {
             Some(place) => {
                 self.repeated += 1;
-                // A larger count weighs more, and a replay has a key of its own, by which a copy of this log may know it.
+                // A larger count has a larger weight. A replay has its own key, which a copy of this log may contain.
                 self.claim(claim);
                 self.correct(place, new);
             }
@@ -273,7 +273,8 @@ impl UsageFold {
         }
     }
 
-    /// The main conversation holds against a side one, then the larger count, then the first.
+    /// Keeps one of two reports of a response: the main conversation before a side one, then the larger count, then
+    /// the first.
     fn correct(&mut self, place: usize, new: Recent) {
         let old = &self.recent[place];
         let better = if new.sidechain == old.sidechain {
@@ -289,7 +290,7 @@ impl UsageFold {
         } else {
             new.key
         };
-        // A replay has a key of its own, by which it may be reported once more.
+        // A replay has its own key, under which it may be reported again.
         if other_key != self.recent[place].key && !self.seen.contains(&other_key) {
             self.forget(other_key);
         }
@@ -304,7 +305,7 @@ impl UsageFold {
         self.recent.push_back(new);
     }
 
-    /// Keeps of a response only that it was counted.
+    /// Remembers only that a response was counted.
     fn forget(&mut self, key: u64) {
         if self.seen.len() == USAGE_SEEN_MAX {
             self.seen.pop_front();
@@ -312,13 +313,13 @@ impl UsageFold {
         self.seen.push_back(key);
     }
 
-    /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
-    /// nothing, or the same in all. Where another log counts the end, it counts the whole turn.
+    /// Counts the end of a turn. The usage in the end replaces that of the responses, unless the end has none or has
+    /// the same sum. If another log counts the end, that log counts the whole turn.
     fn ending(&mut self, mut end: TurnEnd, is_shared: bool) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
-        // What does not name its session is of whichever turn ends.
+        // Usage without a session belongs to the turn that ends next.
         let is_of_turn = |open: &Open| end.stream.is_none() || open.stream.is_none() || open.stream == end.stream;
         let (open, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_of_turn);
         let reported = open.iter().fold(Tokens::default(), |sum, open| sum.plus(&open.counted.tokens));
@@ -345,12 +346,12 @@ impl UsageFold {
         self.open = others;
     }
 
-    /// What a turn took, by its end and by what its responses reported.
+    /// Returns the usage of a turn from its end and from the reports of its responses.
     fn corrected(&mut self, end: &TurnEnd, open: &[Open], reported: &Tokens, last_model: &str) -> Vec<Open> {
         let TurnEnd { ending, is_stream, stream, at } = end;
         let tokens = ending.tokens();
         let mut turn = open.to_vec();
-        // What a stream without counts by model says leaves subagents out; their messages tell more.
+        // The totals of a stream without counts by model leave out subagents; the messages include them.
         let is_part = *is_stream && ending.models.len() < 2 && tokens.context() < reported.context();
         if tokens != Tokens::default()
             && !is_part
@@ -371,8 +372,8 @@ impl UsageFold {
         turn
     }
 
-    /// What a turn took as its end tells it. The sum over a turn says nothing of single contexts: it is charged as short
-    /// ones.
+    /// Returns the usage of a turn from its end. The sum of a turn does not show the size of single contexts, so it is
+    /// charged as short contexts.
     fn by_model(&mut self, end: &TurnEnd, open: &[Open], last_model: &str) -> Vec<Open> {
         let TurnEnd { ending, stream, at, .. } = end;
         let count = |tokens: Tokens, responses: u64| {
@@ -403,7 +404,7 @@ impl UsageFold {
         is_shared: bool,
     ) {
         let before = self.running;
-        // Where only the last response is reported, the total moved by it: the next total holds it too.
+        // If only the last response is reported, it is added to the total: the next total includes it too.
         self.running = total.or_else(|| Some(before?.plus(&last.unwrap_or_default())));
         let tokens = match (before, total) {
             (Some(before), Some(total)) if total == before => {
@@ -411,7 +412,7 @@ impl UsageFold {
                 return;
             }
             (Some(before), Some(total)) if before.plus(&total.less(&before)) == total => total.less(&before),
-            // A total that fell back began anew, and a first total may hold what another session took.
+            // A total that decreased was reset, and a first total may include the usage of another session.
             (_, Some(total)) => last.unwrap_or(total),
             (_, None) => last.unwrap_or_default(),
         };
@@ -430,7 +431,7 @@ impl UsageFold {
         self.add(None, &cell, &UsageSum::of_response(tokens, None));
     }
 
-    /// Where something is counted: a line without an instant is of the quarter hour that was named last.
+    /// Returns the cell of a line. A line without a timestamp belongs to the last quarter hour that a line named.
     fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
         if let Some(at) = at {
             self.quarter = Timestamp::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
@@ -470,7 +471,7 @@ impl UsageFold {
         found.map(|open| &mut open.counted)
     }
 
-    /// How far sums moved since the fold was made or read back, by quarter hour, model and charge.
+    /// Returns the changes since the fold was created or restored, by quarter hour, model and charge.
     pub fn moves(&self) -> Vec<UsageMove> {
         let parts = self.moved.iter().flat_map(|(cell, moved)| {
             Charge::ALL.iter().map(|charge| UsageMove {
@@ -484,22 +485,22 @@ impl UsageFold {
         parts.filter(|part| part.added != part.removed).collect()
     }
 
-    /// The claims of the responses counted since the fold was made or read back, by key.
+    /// Returns the claims of the responses counted since the fold was created or restored, by key.
     pub fn claimed(&self) -> impl Iterator<Item = Claim> {
         self.claimed.iter().map(|(key, weight)| Claim { key: *key, weight: *weight })
     }
 
-    /// The tree of forks that the lines so far tell of.
+    /// Returns the lineage of the log, as far as its lines were read.
     pub(in crate::dialect) const fn lineage(&self) -> &Lineage {
         &self.lineage
     }
 
-    /// How many lines tell of responses that another log counts.
+    /// Returns the number of lines with responses that another log counts.
     pub fn shared(&self) -> u64 {
         self.shared
     }
 
-    /// What was counted so far, by model.
+    /// Returns the usage counted so far, by model.
     pub fn report(&self, prices: &Prices) -> Usage {
         let counted = self.totals.iter().filter(|(_, counted)| **counted != UsageSum::default());
         let models = counted.map(|(model, counted)| {
@@ -518,7 +519,7 @@ impl UsageFold {
         Usage { models: models.collect(), repeated: self.repeated }
     }
 
-    /// The fold as bytes, to go on from later: bounded, some tens of kilobytes at most.
+    /// Serializes the fold, to resume later. The size is limited to some tens of kilobytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = serde_json::to_vec(self).unwrap_or_default();
         let mut bytes = vec![FORMAT_VERSION];
@@ -528,7 +529,7 @@ impl UsageFold {
         bytes
     }
 
-    /// Goes on from bytes; none if they are not from [`UsageFold::to_bytes`] of this form.
+    /// Restores a fold; `None` if the bytes are not from [`UsageFold::to_bytes`] of this version.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (form, rest) = bytes.split_first()?;
         let (len, rest) = rest.split_first_chunk::<4>()?;

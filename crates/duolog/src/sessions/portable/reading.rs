@@ -117,7 +117,7 @@ impl<T> Top<'_, T> {
                 let key: String = key.chars().take(64).collect();
                 Err(A::Error::custom(format!("expected {name:?}, found {key:?}")))
             }
-            None => Err(A::Error::custom(format!("it ends before {name:?}"))),
+            None => Err(A::Error::custom(format!("the member {name:?} is missing"))),
         }
     }
 
