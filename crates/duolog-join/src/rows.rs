@@ -32,6 +32,11 @@ pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Row
         return Ok(WriteOutcome::Behind);
     }
     let Some(losers) = losers(tx, rows)? else { return Ok(WriteOutcome::Contended) };
+    if !losers.is_empty() {
+        let mut changed: BTreeSet<&SessionId> = losers.iter().collect();
+        changed.insert(session);
+        catalog::lock(tx, changed)?;
+    }
     let advanced = match expected {
         Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,
         None => catalog::replace(tx, &rows.catalog)?,

@@ -261,7 +261,7 @@ fn verify_reports_where_sealed_bytes_changed_and_if_the_rest_is_intact() {
             4096,
             "13 bytes are too many here; the following bytes moved to higher positions",
         ),
-        (cut, "cut", Some((len - cut.len()) as u64), cut.len() as u64, "bytes are gone"),
+        (cut, "cut", Some((len - cut.len()) as u64), cut.len() as u64, "bytes are missing"),
     ];
     for (bytes, change, count, from, told) in cases {
         fs::write(&log, bytes).expect("damaged");

@@ -232,7 +232,7 @@ fn a_command_works_on_its_run_without_naming_it(place: &Place) {
     let run = runs(&kit).into_iter().find(|run| run["workflow_name"] == "w").expect("the run");
     assert_eq!((&run["status"], &run["cost_usd"]), (&"succeeded".into(), &0.5.into()));
     assert_eq!(executions(&kit, run["id"].as_str().expect("an id")).len(), 2);
-    kit.run(&["runs", "renew"]).is(2).says("no run is named");
+    kit.run(&["runs", "renew"]).is(2).says("no run is given");
 }
 
 fn the_exit_code_says_why_nothing_was_run(place: &Place) {

@@ -63,10 +63,11 @@ impl Get for Ran {
 
 #[test]
 fn flags_stand_before_between_and_after_two_names() {
-    let kit = Kit::new();
     for (command, flags) in COMMANDS {
         let words: Vec<&str> = command.split(' ').collect();
         for (place, in_environment) in [(0, false), (1, false), (2, false), (0, true), (1, true)] {
+            // A new home has a free slot for the run.
+            let kit = Kit::new();
             let Claimed { run, fence, name } =
                 Claimed::of(&kit, command, &format!("{command} {place} {in_environment}"));
             let mut names = if in_environment { vec![&*name] } else { vec![&*run, &*name] };

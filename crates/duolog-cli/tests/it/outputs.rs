@@ -45,7 +45,10 @@ fn a_missing_home_is_reported() {
         &["doctor"],
     ];
     for args in commands {
-        kit.run(args).is(1).says("home/state").says("hint: to create the home, run: duolog init");
+        kit.run(args)
+            .is(1)
+            .says("error: there is no home at")
+            .says("hint: check the path, or create the home: duolog --home");
         assert_eq!(kit.run(&[args, &["--json"]].concat()).is(1).field("/error/kind"), "not_found");
     }
     assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was created");

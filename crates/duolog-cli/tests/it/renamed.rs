@@ -58,7 +58,7 @@ const CASES: &[Case] = &[
     case("sessions branch set {s} --metadata {\"a\":1}"),
     reading("sessions compact {s} --to 2 --summary-file -", "{\"role\":\"system\",\"content\":\"all\"}"),
     case("sessions close {s}"),
-    after(&["sessions close {s}"], "sessions reopen {s} --reason more --actor ada"),
+    after(&["sessions close {s}"], "sessions reopen {s} --reason more --by ada"),
     case("sessions run {s} --pid 1"),
     case("sessions rename {s} named-{s}"),
     case("sessions delete {s} --context --yes"),

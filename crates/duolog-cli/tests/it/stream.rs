@@ -207,7 +207,7 @@ fn a_missing_directory_is_waited_for() {
 #[test]
 fn a_home_is_shown_by_the_names_of_its_sessions_from_before_it_is_there() {
     let kit = Kit::new();
-    kit.run(&["log", "stream", "--no-follow"]).is(1).says("to create the home, run: duolog init");
+    kit.run(&["log", "stream", "--no-follow"]).is(1).says("or create the home: duolog --home");
     let mut stream = following(&kit, &[]);
     kit.append("plan", &user("what is the plan?"));
     let mut first = next(&mut stream);

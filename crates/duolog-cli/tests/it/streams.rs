@@ -91,7 +91,7 @@ fn a_stream_in_two_sessions_is_counted_once(place: &Place) {
 fn a_phase_without_a_session_counts_by_the_log_of_its_run(place: &Place) {
     let kit = Kit::on(place);
     let made = transcripts::claude_stream(1, 2);
-    let started = kit.run(&["runs", "start", "build", "--trigger", "t", "--id", "r", "--claim", "w", "--json"]).is(0);
+    let started = kit.run(&["runs", "start", "build", "--trigger", "t", "--id", "r", "--owner", "w", "--json"]).is(0);
     let session = started.field("/run/session_id");
     let (session, fence) = (session.as_str().expect("a session"), started.field("/fence").to_string());
     let phase = |name: &str, more: &[&str]| {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use duolog_log::dialect::prices::Prices;
 use duolog_log::dialect::recorder::{Known, Options, Recorder};
@@ -171,9 +172,11 @@ fn result(input: u64, output: u64, cost: f64) -> String {
     )
 }
 
+/// Returns a line of the stream with an id of its own, as Claude Code writes it.
 fn line(mut line: Value) -> String {
+    static LINES: AtomicU64 = AtomicU64::new(0);
     line["session_id"] = json!("s");
-    line["uuid"] = json!("u");
+    line["uuid"] = json!(format!("u{}", LINES.fetch_add(1, Ordering::Relaxed)));
     line.to_string()
 }
 

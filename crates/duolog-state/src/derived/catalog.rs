@@ -2,7 +2,7 @@
 
 use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
-use crate::engine::{Row, Tx, Value, row};
+use crate::engine::{Row, Sql, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
 
@@ -168,6 +168,17 @@ pub fn outdated(
 /// Marks a session's row as outdated, so that the next reader folds it again.
 pub fn outdate(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("UPDATE catalog SET fold_version = 0 WHERE session_id = ?1", params![session]).map(drop)
+}
+
+/// Locks the rows of sessions until the transaction ends, on a server. Callers pass them in the order of their ids, so
+/// that two transactions never wait for each other.
+pub fn lock<'s>(tx: &mut Tx<'_>, sessions: impl IntoIterator<Item = &'s SessionId>) -> Result<()> {
+    const FIND: &str = "SELECT session_id FROM catalog WHERE session_id = ?1";
+    const LOCK: &str = "SELECT session_id FROM catalog WHERE session_id = ?1 FOR UPDATE";
+    for session in sessions {
+        tx.find(Sql::each(FIND, LOCK), params![session], |row| row.get::<SessionId>(0))?;
+    }
+    Ok(())
 }
 
 /// Marks the rows of all sessions as outdated whose responses are counted by another session.

@@ -38,7 +38,7 @@ fn errors_of_a_server_have_a_kind_and_a_hint() {
         ),
         (StateError::Busy { what: "the state", holder: None }, ErrorKind::Busy, "try again"),
         (StateError::Unknown { source: cause() }, ErrorKind::Unknown, "the same operation id"),
-        (StateError::SyncFailed { source: cause() }, ErrorKind::Io, "the disk"),
+        (StateError::SyncFailed { source: cause() }, ErrorKind::Io, "disk errors"),
         (StateError::PathTooLong { path: "/srv".into(), bytes: 505, max: 504 }, ErrorKind::Invalid, "a shorter path"),
         (StateError::NeedsMigration { found: 1, known: 2 }, ErrorKind::Io, "migrates the state"),
     ];

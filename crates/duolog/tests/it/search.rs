@@ -339,7 +339,7 @@ fn an_index_that_cannot_be_used_costs_only_time() {
     };
     // A newer version is not changed.
     sql("PRAGMA user_version = 77");
-    without("a newer version (format 77");
+    without("format 77, which a newer version created");
     assert!(matches!(room.open().search().index_status(), IndexStatus::Unusable(_)));
     sql("PRAGMA user_version = 1");
     assert_eq!(indexed(&room.open(), "alpha"), 1);

@@ -46,7 +46,9 @@ pub(super) struct Used {
     /// Text of the output; - reads it from stdin. A long text is stored in full as a blob
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
-    /// Session id, unique prefix or thread name, if not set before
+    /// Session of the agent, if not set before: an id, a unique prefix or a thread name
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
 }

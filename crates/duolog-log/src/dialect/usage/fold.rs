@@ -166,8 +166,12 @@ impl UsageFold {
                 let ending = Ending { tokens, cost, models };
                 self.ending(TurnEnd { ending, is_stream, stream, at: at.map(Timestamp::as_micros) }, is_shared);
             }
-            UsageFact::Running { total, last, model, at, .. } => {
+            UsageFact::Running { total, last, model, is_exec, at } => {
                 self.last_model = model.or_else(|| self.last_model.take());
+                if is_exec && self.is_older_total(total) {
+                    self.repeated += 1;
+                    return;
+                }
                 self.running(total, last, at.map(Timestamp::as_micros), claim, is_shared);
             }
             UsageFact::Model(model) => self.last_model = Some(model),
@@ -393,6 +397,12 @@ impl UsageFold {
             Open { stream: *stream, cell: self.cell(*at, total.model.clone()), counted }
         })
         .collect()
+    }
+
+    /// Returns true if a total of a thread is below one that was counted before. The totals of a thread only increase,
+    /// so an earlier part of its output was recorded again.
+    fn is_older_total(&self, total: Option<Tokens>) -> bool {
+        self.running.zip(total).is_some_and(|(before, total)| total.total() < before.total())
     }
 
     fn running(

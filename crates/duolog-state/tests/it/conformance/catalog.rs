@@ -26,6 +26,7 @@ fn only_one_of_two_folds_advances_the_catalog(place: &Place) {
             ..CatalogRow::new(id("s"), home(), Epoch(epoch), Position(position))
         };
         assert!(catalog::advance(tx, None, &row(0, 10))?);
+        catalog::lock(tx, [&id("s"), &id("t")])?;
         assert!(!catalog::advance(tx, None, &row(0, 20))?);
         let from = |epoch, position, fold_version| {
             Some(FoldedTo { epoch: Epoch(epoch), position: Position(position), fold_version, shared: 1 })

@@ -23,6 +23,12 @@ fn a_repair_is_recorded_once_and_outlives_its_session(place: &Place) {
                 repaired_at: at(1),
             };
             let lost_before = repairs::lost(tx, &home())?;
+            if *action == RepairAction::Deleted {
+                let losses = repairs::losses(tx, &id("s"), 10)?.into_iter().map(|row| row.repair.action);
+                let expected = RepairAction::ALL.iter().rev().copied().filter(|action| action.is_loss());
+                assert_eq!(losses.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                assert_eq!(repairs::losses_of_home(tx, &home(), 10)?, repairs::losses(tx, &id("s"), 10)?);
+            }
             assert!(repairs::note(tx, &repair)?);
             let lost = repairs::lost(tx, &home())?;
             let of_session = repairs::lost_of(tx, &id("s"))?;
@@ -39,9 +45,8 @@ fn a_repair_is_recorded_once_and_outlives_its_session(place: &Place) {
             assert!(!repairs::note(tx, &NewRepair { repaired_at: at(2), ..repair.clone() })?);
             assert_eq!(repairs::list(tx, Some(&id("s")), 1)?[0].repair, repair);
         }
-        let losses = repairs::losses(tx, &id("s"), 10)?.into_iter().map(|row| row.repair.action);
-        let expected = RepairAction::ALL.iter().rev().copied().filter(|action| action.is_loss());
-        assert_eq!(losses.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert_eq!(repairs::losses(tx, &id("s"), 10)?, [], "a deleted log has no loss");
+        assert_eq!(repairs::losses_of_home(tx, &home(), 10)?, []);
         assert_eq!(repairs::losses(tx, &id("t"), 10)?, []);
         remove_session(tx, &id("s"))?;
         assert_eq!(repairs::count(tx)?, RepairAction::ALL.len() as u64);

@@ -227,6 +227,7 @@ pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "version",
     "config show",
     "config check",
+    "config init",
     "sessions list",
     "sessions show",
     "sessions export",

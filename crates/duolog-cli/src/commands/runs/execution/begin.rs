@@ -34,7 +34,9 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session id, unique prefix or thread name, if known
+    /// Session of the agent, if known: an id, a unique prefix or a thread name
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Repository of the execution

@@ -22,7 +22,9 @@ pub struct Session {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// Session id, unique prefix or thread name
+    /// Session of the agent: an id, a unique prefix or a thread name
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(value_name = "SESSION")]
     session: String,
 }

@@ -31,7 +31,9 @@ JSON:
 pub struct Begin {
     #[command(flatten)]
     names: OwnedNamed,
-    /// Session id, unique prefix or thread name, if known
+    /// Session of the agent, if known: an id, a unique prefix or a thread name
+    ///
+    /// The id of a session of another program, such as Claude Code, is stored as given: the session need not exist here.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
