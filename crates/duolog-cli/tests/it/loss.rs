@@ -174,7 +174,9 @@ fn a_log_that_lost_recorded_lines_is_never_answered_as_complete(place: &Place) {
 
 /// Asserts that the read commands answer and report a recorded loss.
 fn assert_recorded_loss_is_reported(kit: &Kit, name: &str) {
-    let lines = fs::read_to_string(kit.log_of(name)).unwrap_or_default();
+    let path = kit.run(&["sessions", "show", name, "--json"]).is(0).field("/session/log_path");
+    let path = kit.home().join("state").join(path.as_str().expect("a path"));
+    let lines = fs::read_to_string(path).unwrap_or_default();
     for command in [&["log", "cat", name][..], &["log", "tail", name]] {
         let ran = kit.run(command).is(0).says("recorded bytes were lost earlier");
         assert_eq!(ran.text(), lines, "{command:?}");
@@ -243,7 +245,8 @@ fn a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted(place: &Plac
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
         assert_eq!(shown.field("/missing/lost_sessions"), 1);
         kit.run(&["log", "verify", name]).is(0).says("lines were lost");
-        kit.run(&["doctor"]).is(0).says("recorded bytes were lost");
+        let doctor = kit.run(&["doctor"]).is(0).text();
+        assert!(doctor.contains("recorded bytes were lost"), "{doctor}");
         kit.run(&["sessions", "delete", name, "--log", "--yes"]).is(0);
         has_no_loss_on_record(&kit, name);
         kit.append(name, first);

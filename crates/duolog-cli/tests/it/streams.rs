@@ -109,7 +109,7 @@ fn a_phase_without_a_session_counts_by_the_log_of_its_run(place: &Place) {
     assert_eq!(totals(&kit), told);
     let by_workflow = kit.run(&["usage", "workflow", "--json"]).is(0);
     assert_eq!(by_workflow.field("/workflows/0/workflow_name"), "build", "{}", by_workflow.text());
-    assert_eq!(by_workflow.field("/workflows/1"), Value::Null, "{}", by_workflow.text());
+    assert_eq!(by_workflow.field("/workflows").as_array().map(Vec::len), Some(1), "{}", by_workflow.text());
     // A session of its own, whose log tells nothing.
     kit.append("own", "{\"n\":1}\n");
     phase("own", &["--session", "own"]);

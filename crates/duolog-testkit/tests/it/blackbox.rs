@@ -80,7 +80,7 @@ const MODEL: &[&str] = &[
     "all or nothing",
     // Rules about the lists of the same objects.
     "running runs are within the limit",
-    "a pending gate is listed",
+    "a gate is listed by its status",
 ];
 const PAGES: &[&str] = &["pages lose no row", "pages show a row once"];
 

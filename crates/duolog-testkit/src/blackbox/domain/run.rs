@@ -142,14 +142,26 @@ impl Worker {
         Some(run.settle())
     }
 
-    /// The pending gate of a run is on the first page of its gates.
+    /// The pending gate of a run is on the first page of its pending gates, and an answered one on a page of its status.
     fn compare_gates(&mut self, run: &Run) {
-        let Some(pending) = &run.pending else { return };
-        let done = self.run_clean(&Call::new(&["approvals", "list", "--run", &run.id, "--limit", "2"]));
+        let is_answered = |gate: &&Gate| matches!(&*gate.status, "approved" | "rejected" | "answered");
+        if let Some(answered) = run.gates.iter().find(is_answered) {
+            self.gate_is_listed(run, &answered.status, None);
+        }
+        if let Some(pending) = &run.pending {
+            self.gate_is_listed(run, "pending", Some(pending));
+        }
+    }
+
+    /// A list of one row has a gate of this status, and the given one.
+    fn gate_is_listed(&mut self, run: &Run, status: &str, id: Option<&str>) {
+        let words = ["approvals", "list", "--run", &run.id, "--status", status, "--limit", "1"];
+        let done = self.run_clean(&Call::new(&words));
         let listed = done.ran.answer().map(|answer| answer["approvals"].clone()).unwrap_or_default();
-        if done.ran.code == Some(0) && !listed.as_array().into_iter().flatten().any(|gate| gate["id"] == **pending) {
-            let what = format!("{} is paused at {pending}, which is not in the list of its gates", run.id);
-            self.violation("a pending gate is listed", what, &done, Some(&run.id));
+        let is_listed = |gate: &Value| gate["status"] == status && id.is_none_or(|id| gate["id"] == id);
+        if done.ran.code == Some(0) && !listed.as_array().into_iter().flatten().any(is_listed) {
+            let what = format!("{} has a gate that is {status}, which is not in the list of these gates", run.id);
+            self.violation("a gate is listed by its status", what, &done, Some(&run.id));
         }
     }
 }

@@ -228,6 +228,7 @@ pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "config show",
     "config check",
     "config init",
+    "man",
     "sessions list",
     "sessions show",
     "sessions export",
