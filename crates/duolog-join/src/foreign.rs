@@ -23,10 +23,10 @@ pub struct ForeignRows {
     pub claimed: Vec<ResponseClaim>,
 }
 
-/// Folds the lines of a log up to `end`. A response that another log in `owners` counts is not
-/// counted here.
+/// Folds the lines of a log up to `end`. A response that another log in `owners` counts is not counted here.
 ///
 /// `tell` is called with the position after each line.
+#[allow(clippy::implicit_hasher, reason = "the map is the one that the state returns")]
 pub fn fold_foreign(
     session: &SessionId,
     (reader, end): (&Reader, Position),

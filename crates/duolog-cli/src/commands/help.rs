@@ -7,8 +7,11 @@ use crate::args::{Cli, ENVIRONMENT, HOME};
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::exit_codes;
 
-/// The topics that are not commands: name, description and text.
-const TOPICS: [(&str, &str, fn() -> String); 4] = [
+/// A topic that is not a command: name, description and text.
+type Topic = (&'static str, &'static str, fn() -> String);
+
+/// The topics that are not commands.
+const TOPICS: [Topic; 4] = [
     ("environment", "Environment variables", || ENVIRONMENT.to_owned()),
     ("exit-codes", "Exit codes", exit_codes),
     ("home", "Home directory and state store", || HOME.to_owned()),
@@ -17,7 +20,7 @@ const TOPICS: [(&str, &str, fn() -> String); 4] = [
 
 /// Returns the list of the topics as a help section.
 fn topics() -> String {
-    let line = |(name, about, _): &(&str, &str, fn() -> String)| format!("\n  {name:<11}  {about}");
+    let line = |(name, about, _): &Topic| format!("\n  {name:<11}  {about}");
     TOPICS.iter().map(line).fold("Topics:".to_owned(), |text, line| text + &line)
 }
 

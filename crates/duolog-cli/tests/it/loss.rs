@@ -298,7 +298,7 @@ fn an_export_carries_the_loss_of_its_log(place: &Place) {
     has_no_loss_on_record(&here, "cut");
     for bad in ["0", "-1", "\"many\"", "1e3", "9223372036854775808"] {
         let text = cut.text().replace(&format!("\"lost_bytes\":{lost}"), &format!("\"lost_bytes\":{bad}"));
-        Kit::new().feed(&import, text.as_bytes()).is(2).says("lost_bytes");
+        Kit::new().feed(&["sessions", "import", "-"], text.as_bytes()).is(2).says("lost_bytes");
     }
 }
 

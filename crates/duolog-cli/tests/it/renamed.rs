@@ -95,7 +95,7 @@ fn a_retry_means_the_session_that_it_meant_at_first(place: &Place) {
             kit.run(&items).is(0);
             id
         };
-        let made = (!case.creates).then(|| make(&name));
+        let existing = (!case.creates).then(|| make(&name));
         for before in case.before {
             kit.run(&words(before, &name)).is(0);
         }
@@ -106,7 +106,7 @@ fn a_retry_means_the_session_that_it_meant_at_first(place: &Place) {
             if case.answer.is_empty() { ran.text() } else { ran.field(case.answer).to_string() }
         };
         let first = run();
-        let id = made.unwrap_or_else(|| {
+        let id = existing.unwrap_or_else(|| {
             let answer: serde_json::Value =
                 serde_json::from_str(first.lines().next().expect("an answer")).expect("JSON");
             let id = answer.get("session_id").or_else(|| answer.get("session")).expect("a session");

@@ -61,7 +61,7 @@ fn a_stream_in_two_sessions_is_counted_once(place: &Place) {
     for (name, made) in both() {
         let kit = Kit::on(place);
         let record = |session: &str, lines: &[String]| {
-            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let text = lines.join("\n") + "\n";
             kit.feed(&["log", "record", "--session", session, "--model", "gpt-5.2-codex"], text.as_bytes()).is(0);
         };
         record("m", &made.lines);

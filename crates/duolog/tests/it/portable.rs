@@ -278,7 +278,7 @@ fn an_invalid_document_changes_nothing(place: &Place) {
         ("ordinals have no gaps", |it| it["items"][1]["ord"] = json!(5)),
         ("does not precede it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
         ("not the history of a branch", |it| {
-            it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()
+            it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone();
         }),
         ("18446744073709551615", |it| it["messages"][5]["ord"] = json!(u64::MAX)),
         ("two default branches", |it| it["branches"][1]["default"] = json!(true)),

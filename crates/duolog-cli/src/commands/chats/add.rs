@@ -73,18 +73,18 @@ fn role() -> impl clap::builder::TypedValueParser<Value = ChatRole> {
 impl Add {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
-        let content = if let Some(text) = self.text {
+        let text = if let Some(text) = self.text {
             text
         } else {
             context.out.invite("reading the message from stdin; Ctrl-D ends it");
-            let content = read_stdin()?;
-            context.has_read(&content);
-            content
+            let text = read_stdin()?;
+            context.has_read(&text);
+            text
         };
         let store = context.open_to_write()?;
         let message = NewChatMessage {
             role: self.role,
-            content,
+            content: text,
             platform_message_id: self.platform_message_id,
             agent_session_id: self.agent_session.map(|text| of_agent(context, &store, &text)).transpose()?,
         };

@@ -140,10 +140,10 @@ impl Search {
             }
         })?;
         drop(bar);
-        let named = |log: &DirectoryLog| {
+        let entry = |log: &DirectoryLog| {
             (log.id.clone(), SessionName { name: Some(log.path.to_string_lossy().into_owned()), is_thread: true })
         };
-        let names: Names = directory.logs().iter().map(named).collect();
+        let names: Names = directory.logs().iter().map(entry).collect();
         self.answer(out, &found, &names)
     }
 

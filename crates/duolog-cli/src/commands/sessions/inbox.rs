@@ -87,8 +87,8 @@ impl Inbox {
             let columns = [(Column::Figure, "ORD"), (Column::Word, "SENDER"), (Column::Text, "CONTENT")];
             let mut table = Table::new(&columns).dropping(&["SENDER"]);
             for one in &received {
-                let content = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
-                table.row(vec![one.ord.to_string(), one.sender.clone().unwrap_or_else(|| "-".to_owned()), content]);
+                let shown = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
+                table.row(vec![one.ord.to_string(), one.sender.clone().unwrap_or_else(|| "-".to_owned()), shown]);
             }
             if !received.is_empty() {
                 text.table(&table);

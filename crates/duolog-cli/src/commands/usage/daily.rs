@@ -39,6 +39,6 @@ const REPORT: Report = Report { column: (Column::Word, "DAY"), name: false, none
 
 impl Daily {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageByDay>(self.asked, None, context, |usage, filter| usage.daily(filter))
+        REPORT.run::<UsageByDay>(self.asked, None, context, duolog::usage::Usage::daily)
     }
 }

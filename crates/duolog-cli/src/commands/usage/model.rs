@@ -36,6 +36,6 @@ const REPORT: Report = Report { column: (Column::Word, "MODEL"), name: false, no
 
 impl Model {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageByModel>(self.asked, None, context, |usage, filter| usage.model(filter))
+        REPORT.run::<UsageByModel>(self.asked, None, context, duolog::usage::Usage::model)
     }
 }

@@ -45,6 +45,6 @@ const REPORT: Report = Report { column: (Column::Id, "SESSION_ID"), name: true, 
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageBySession>(self.asked, self.order, context, |usage, filter| usage.session(filter))
+        REPORT.run::<UsageBySession>(self.asked, self.order, context, duolog::usage::Usage::session)
     }
 }

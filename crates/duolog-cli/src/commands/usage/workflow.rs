@@ -36,6 +36,6 @@ const REPORT: Report = Report { column: (Column::Word, "WORKFLOW_NAME"), name: f
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        REPORT.run::<UsageByWorkflow>(self.asked, None, context, |usage, filter| usage.workflow(filter))
+        REPORT.run::<UsageByWorkflow>(self.asked, None, context, duolog::usage::Usage::workflow)
     }
 }

@@ -232,13 +232,12 @@ fn stream_of(line: &Object<'_>) -> Option<u64> {
 /// Returns the key of a result in every log: its id, or else its duration and the fields of its turn. The result of a
 /// resumed session has another id and another duration.
 fn result_key(line: &Object<'_>, stream: u64) -> Option<u64> {
-    let said = ["duration_ms", "duration_api_ms", "num_turns", "total_cost_usd", "usage", "modelUsage"];
-    let id = match line.word("uuid") {
-        Some(id) => id,
-        None => {
-            line.raw("duration_ms")?;
-            said.map(|name| line.raw(name).unwrap_or_default()).join("\0")
-        }
+    let fields = ["duration_ms", "duration_api_ms", "num_turns", "total_cost_usd", "usage", "modelUsage"];
+    let id = if let Some(id) = line.word("uuid") {
+        id
+    } else {
+        line.raw("duration_ms")?;
+        fields.map(|name| line.raw(name).unwrap_or_default()).join("\0")
     };
     Some(short_hash(format!("result\0{stream}\0{id}").as_bytes()))
 }

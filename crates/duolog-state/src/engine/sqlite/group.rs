@@ -81,14 +81,14 @@ impl Queue {
     /// A request that a leader has begun is waited for, even after the deadline: its outcome will be known.
     pub(super) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
         let ticket = {
-            let mut state = self.0.lock();
-            if !mem::replace(&mut state.has_leader, true) {
+            let mut queue = self.0.lock();
+            if !mem::replace(&mut queue.has_leader, true) {
                 return Turn::Lead(Lead { queue: self }, job);
             }
             let is_maintenance = job.is_none();
             let stage = Mutex::new(Stage::Waiting(job));
             let ticket = Arc::new(Ticket { durability, is_maintenance, stage, stage_changed: Condvar::new() });
-            state.waiting.push_back(Arc::clone(&ticket));
+            queue.waiting.push_back(Arc::clone(&ticket));
             ticket
         };
         let mut stage = ticket.stage.lock();
@@ -145,8 +145,8 @@ impl<'q> Lead<'q> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let mut state = self.queue.0.lock();
-        while let Some(ticket) = state.waiting.pop_front() {
+        let mut queue = self.queue.0.lock();
+        while let Some(ticket) = queue.waiting.pop_front() {
             let mut stage = ticket.stage.lock();
             if let Stage::Waiting(job) = &mut *stage {
                 *stage = Stage::Lead(job.take());
@@ -154,7 +154,7 @@ impl Drop for Lead<'_> {
                 return;
             }
         }
-        state.has_leader = false;
+        queue.has_leader = false;
     }
 }
 

@@ -155,7 +155,7 @@ pub fn run(source: &RunSource, home: HomeId, notes: &mut NoteList) -> Result<Map
     let error = context.as_deref().filter(|_| status.is_terminal()).and_then(error_in).map(Raw::Text);
     let error = error.and_then(|error| taking.text("context.error", &error, REASON_BYTES_MAX));
     let scratch = taking.members("scratch", &source.scratch, SCRATCH_VALUE_BYTES_MAX, SCRATCH_BYTES_MAX);
-    let nodes = taking.members("node_statuses", &source.node_statuses, METADATA_BYTES_MAX, NODES_BYTES_MAX);
+    let node_statuses = taking.members("node_statuses", &source.node_statuses, METADATA_BYTES_MAX, NODES_BYTES_MAX);
     let phases = taking.phases(&source.phase_history);
     let restart_count = taking.number("restart_count", &source.restart_count, u64::from(u32::MAX)).unwrap_or_default();
     let restart_count = u32::try_from(restart_count).unwrap_or(u32::MAX);
@@ -187,14 +187,14 @@ pub fn run(source: &RunSource, home: HomeId, notes: &mut NoteList) -> Result<Map
         phases: phases.len() as u64,
         phases_bytes: phases.iter().map(|entry| entry.len() as u64).sum(),
         scratch_bytes: bytes(&scratch),
-        nodes_bytes: bytes(&nodes),
+        nodes_bytes: bytes(&node_statuses),
         cost_picos: None,
         tokens: None,
         started_at,
         updated_at,
         finished_at: status.is_terminal().then(|| finished_at.unwrap_or(updated_at)),
     };
-    Ok(MappedRun { row, context, scratch, phases, nodes })
+    Ok(MappedRun { row, context, scratch, phases, nodes: node_statuses })
 }
 
 /// Returns the error of a run, which Last Light stores in its context.
