@@ -117,8 +117,8 @@ fill() {
     --line '{"n":123456789012345678901234567890,"e":-1.5e300}' --line "$(printf '{"sep":"\u2028"}')"
   printf '{"crlf":1}\r\n' | duolog log append --session odd
   python3 -c 'print("{\"a\":" + "[" * 127 + "]" * 127 + "}")' | duolog log append --session odd
-  duolog log append --user-email ada@example.com --session-name plan --line '{"n":1}' --operation step-1
-  duolog log append --user-email ada@example.com --session-name plan --line '{"n":1}' --operation step-1
+  duolog log append --user-email ada@example.com --session-name plan --line '{"n":1}' --operation-id step-1
+  duolog log append --user-email ada@example.com --session-name plan --line '{"n":1}' --operation-id step-1
   (cd "$work/project" && duolog sessions new --cwd . --id with.dots)
   duolog log append --session with.dots --durability power --line '{"n":1}'
   duolog sessions new --name empty
