@@ -21,7 +21,9 @@ only the latest fires. With \"all\", each missed time starts a run with the trig
 100 runs. Otherwise the trigger id is NAME, and a time is skipped while the run of an earlier time is
 active. Skipped times are listed with their reasons.
 
-If an error stops the tick, the times that fired are printed first; the others stay due.
+If an error stops the tick, the times that fired are printed first; the others stay due. A time that
+is being fired when the process is killed is recorded as lost. To fire it, use --operation-id and
+repeat the command with the same id.
 
 Exit code: 0 success · 1 a firing failed, or a schedule cannot fire
 
