@@ -1,7 +1,7 @@
 //! The search index: which texts of which logs may match a query.
 //!
 //! One predicate decides what matches: [`Query::matches`], over decoded text. The index is only a filter in front of
-//! it: it passes every match (see [`words`]) and few other texts. So a search returns the same result with and without
+//! it: it passes every match (see `words`) and few other texts. So a search returns the same result with and without
 //! an index, and an index can be deleted at any time.
 //!
 //! [`Wanted`] computes the similarity of embeddings.

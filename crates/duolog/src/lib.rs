@@ -14,18 +14,18 @@
 //! # let path = directory.path();
 //! let store = Store::open(StoreOptions::at(Home::beneath(path)))?;
 //!
-//! The log: the events of a session.
+//! // The log: the events of a session.
 //! let session = store.sessions().open_thread("hello")?;
 //! let log = store.log(&session.id);
 //! let mut batch = Batch::default();
 //! batch.push(br#"{"type":"user","text":"What is the plan?"}"#)?;
 //! let committed = log.append(&batch, Durability::Power)?;
 //!
-//! The state: a run, claimed by one owner at a time.
+//! // The state: a run, claimed by one owner at a time.
 //! let run = store.runs().start(&NewRun::new("release", TriggerType::Cli, "v1.0"))?.run;
 //! let claim = store.runs().open(&run.id).claim("worker-1", None)?;
 //!
-//! The process may die here: the line is kept, and another owner can claim the run when the lease expires.
+//! // The process may die here: the line is kept, and another owner can claim the run when the lease expires.
 //! assert_eq!(log.end()?, committed.end);
 //! store.runs().open(&run.id).under(claim.fence).finish(&End::Succeeded, None)?;
 //! # Ok(())
