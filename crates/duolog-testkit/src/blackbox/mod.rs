@@ -2,7 +2,7 @@
 //!
 //! Some processes are killed, paused, slowed down, or get a wrong clock or a full disk. Every answer is checked against
 //! a simple model: an acknowledged write is there once; a refused command changed nothing; no other data changed. Each
-//! noun besides the log has its own small model ([`domain`]). The seed decides every step of every worker, but not the
+//! noun besides the log has its own small model (`domain`). The seed decides every step of every worker, but not the
 //! scheduling, so a seed makes it likely, not certain, to see a violation again.
 
 mod appends;

@@ -117,7 +117,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Returns an error of the kind [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the id or the user's name is
+    /// Returns an error of the kind [`ErrorKind::Conflict`] if the id or the user's name is
     /// taken, and an error if a value is not valid.
     pub fn create(&self, new: &NewSession) -> Result<Session> {
         let join = &self.store.join;
